@@ -1,0 +1,1 @@
+"""Checking a document in two stages, and compiling what passed into a workflow."""

@@ -1,0 +1,1 @@
+"""What each `flo` command prints; `cli.py` names them."""

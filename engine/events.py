@@ -1,0 +1,83 @@
+"""What the engine announces: frozen records and a bus. Others word them, count them, show them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flo.engine.executions import Execution, LogLine, StepRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionStarted:
+    """An execution began to run."""
+
+    execution: Execution
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionEnded:
+    """An execution reached a final state."""
+
+    execution: Execution
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted:
+    """A step is about to run. ``path`` as in ``StepRecord``."""
+
+    path: str
+    step_id: str
+    step_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnded:
+    """A step, or an iteration of a loop, ended."""
+
+    record: StepRecord
+
+
+@dataclass(frozen=True, slots=True)
+class StepRetried:
+    """An attempt failed and another one follows after ``delay_seconds``."""
+
+    path: str
+    attempt: int
+    delay_seconds: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoopAdvanced:
+    """A loop has ``done`` of ``total`` iterations behind it (``total`` None: not known)."""
+
+    path: str
+    done: int
+    total: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LineLogged:
+    """A line was written to the execution's log."""
+
+    line: LogLine
+
+
+Event = ExecutionStarted | ExecutionEnded | StepStarted | StepEnded | StepRetried | LoopAdvanced | LineLogged
+Listener = Callable[[Event], None]
+
+
+class Bus:
+    """Hands every event to every listener, in the announcing thread. Listeners must not raise, and must be quick."""
+
+    def __init__(self, *listeners: Listener) -> None:
+        self._listeners = list(listeners)
+
+    def subscribe(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    def announce(self, event: Event) -> None:
+        for listener in self._listeners:
+            listener(event)

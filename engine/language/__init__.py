@@ -1,0 +1,1 @@
+"""What a workflow says: documents, expressions, templates, conditions."""

@@ -1,0 +1,92 @@
+"""What an expression can see: names in scopes that nest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from flo.engine.values import Json
+
+
+class Missing:
+    """What a path gives that leads nowhere. ``path`` is what was asked for, as written."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"<missing {self.path}>"
+
+
+OnMissing = Callable[[Missing], None]
+"""Told once for each missing value that an evaluation turned into null. Warns, or raises ``TemplateFailed``."""
+
+META: Final = "$meta"
+ROOTS: Final = frozenset(
+    {
+        "initial", "$item", "$index", "$isFirst", "$isLast", "$parent", "$vars", "$env",
+        "$connections", "$execution", "$errors", "$util",
+    }
+)  # fmt: skip
+"""The roots besides the stepIds."""
+
+
+class Scope:
+    """Names and their values, and the scope around. ``metas`` holds what ``<step-id>.$meta`` gives.
+
+    One scope may be read by many threads while one of them adds names.
+    """
+
+    __slots__ = ("around", "metas", "names")
+
+    def __init__(self, names: dict[str, Json] | None = None, around: Scope | None = None) -> None:
+        self.names: dict[str, Json] = {} if names is None else names
+        self.metas: dict[str, Json] = {}
+        self.around = around
+
+    def root(self, name: str) -> Json | Missing:
+        """The value of a root, from the innermost scope that has it."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.around
+        return Missing(name)
+
+    def meta(self, step_id: str) -> Json | Missing:
+        """What ``<step-id>.$meta`` gives."""
+        scope: Scope | None = self
+        while scope is not None:
+            if step_id in scope.metas:
+                return scope.metas[step_id]
+            scope = scope.around
+        return Missing(f"{step_id}.{META}")
+
+    def child(self, names: dict[str, Json]) -> Scope:
+        """A scope inside this one."""
+        return Scope(names, self)
+
+    def known(self) -> Iterator[str]:
+        """Every name that can be seen from here."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield from scope.names
+            scope = scope.around
+
+
+class Fresh(Mapping[str, Json]):
+    """A root whose keys are made anew at each reference: ``$util``."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], Json]]) -> None:
+        self._makers = makers
+
+    def __getitem__(self, key: str) -> Json:
+        return self._makers[key]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)

@@ -1,0 +1,108 @@
+"""A workflow as it runs: frozen records, made by ``checking`` from a document that passed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from flo.engine.language.scope import OnMissing, Scope
+from flo.engine.retry import ONCE, Retry
+from flo.engine.values import Json, JsonObject
+
+
+class Resolver(Protocol):
+    """A JSON value with templates in it, compiled. ``language.templates`` makes them."""
+
+    @property
+    def constant(self) -> bool:
+        """Whether nothing in it is a template."""
+
+    def resolve(self, scope: Scope, on_missing: OnMissing) -> Json:
+        """Give the value, all or nothing. Raises ``TemplateFailed`` whose place is relative to this value."""
+
+
+class Condition(Protocol):
+    """A condition, compiled. ``language.conditions`` makes them."""
+
+    def holds(self, scope: Scope, on_missing: OnMissing) -> bool:
+        """Say whether it holds. Raises ``TemplateFailed``."""
+
+
+OnFailure = Literal["halt", "skip", "continue"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step. ``place`` is its JSON path in the document.
+
+    ``input`` gives all of its input but the child lists and deferred fields. ``exact`` gives the fields (``where``) in
+    which a missing value is an error; they are part of ``input`` too. ``branches`` holds child lists by their path in
+    the input (``steps``, ``cases[0].steps``), ``conditions`` the compiled conditions likewise (``condition``,
+    ``cases[0].when``). ``depends_on`` is None where the step follows the one before it. ``recheck`` checks the
+    resolved input against the step type's schema, as far as templates left it open; it raises ``StepFailed`` with code
+    ``invalid_input``.
+    """
+
+    id: str
+    type: str
+    place: str
+    input: Resolver
+    recheck: Recheck
+    branches: Mapping[str, Block] = field(default_factory=dict)
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
+    skip: Condition | None = None
+    depends_on: tuple[str, ...] | None = None
+    on_failure: OnFailure = "halt"
+    retry: Retry = ONCE
+    timeout_ms: int | None = None
+    exact: frozenset[str] = frozenset()
+
+
+class Recheck(Protocol):
+    """Checks a resolved input, as far as templates left it open."""
+
+    def __call__(self, value: JsonObject) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A list of steps. ``needs`` gives for each step the positions of those it waits for; ``plain`` says that it is
+    sequential."""
+
+    steps: tuple[Step, ...]
+    needs: tuple[tuple[int, ...], ...]
+    plain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """``options`` of the document, with their defaults."""
+
+    timeout_ms: int | None = None
+    stop_on_error: bool = True
+    strict: bool = False
+    max_concurrent: int | None = None
+    when_full: Literal["queue", "reject"] = "queue"
+    concurrency_key: Resolver | None = None
+    retry: Retry | None = None
+    retention: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """A workflow that passed every check. ``document`` is what it was made from, in full; ``text`` its JSON as it
+    came."""
+
+    document: JsonObject
+    text: str
+    digest: str
+    source: str
+    block: Block
+    options: Options
+    name: str | None = None
+    pinned_id: str | None = None
+    initial: JsonObject = field(default_factory=dict)
+    input_schema: JsonObject | None = None
+    environment: str | None = None
+    triggers: Sequence[JsonObject] = ()

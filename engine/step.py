@@ -1,0 +1,181 @@
+"""What a step type is, and what it is given when it runs: the contract for authors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from flo.engine.clock import Clock
+from flo.engine.executions import StepState
+from flo.engine.stores.base import DataStore
+from flo.engine.values import Json, JsonObject
+
+
+class StepLog(Protocol):
+    """Writes lines to the execution's log."""
+
+    def __call__(self, level: str, message: str, data: Json = None) -> None:
+        """Write one line; ``level`` is ``debug``, ``info``, ``warn`` or ``error``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """How a loop ended. ``items`` are the results in input order, read from the store when something refers to them."""
+
+    count: int
+    succeeded: int
+    failed: int
+    skipped: int
+    items: Sequence[Json]
+
+
+class Engine(Protocol):
+    """What a running step may ask of the engine. Branches and conditions are named by their path in the step's
+    input."""
+
+    def run_children(self, branch: str) -> JsonObject:
+        """Run a child list in a scope that later steps see. Gives the children's outputs by stepId. Raises the
+        ``StepFailed`` of the first child whose failure was not tolerated."""
+
+    def run_parallel(self, branch: str, concurrency: int | None) -> JsonObject:
+        """As ``run_children``, all children at once, at most ``concurrency`` of them at a moment."""
+
+    def loop(
+        self,
+        branch: str,
+        items: Iterable[Json],
+        *,
+        concurrency: int = 1,
+        tolerate: bool = False,
+        before: Callable[[int], bool] | None = None,
+    ) -> Loop:
+        """Run a child list once for each item, each in a scope of its own with ``$item``, ``$index``, ``$isFirst``,
+        ``$isLast`` and ``$parent``. ``before`` is asked before each iteration and ends the loop when it says no. After
+        a failure no new iteration starts unless ``tolerate``; those under way end, then the failure is raised."""
+
+    def holds(self, condition: str, names: Mapping[str, Json] | None = None) -> bool:
+        """Evaluate a condition of the input now, with ``names`` added to its scope."""
+
+    def set_variables(self, pairs: JsonObject) -> None:
+        """Merge into ``$vars``."""
+
+    def keep_claimed(self, table: str, held: Mapping[str, int], every_seconds: float) -> None:
+        """Renew these claims of this execution (key: ``claimCount``) from a thread of the engine, until they are let
+        go or the execution ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepCall:
+    """What a running step may reach besides its own input.
+
+    ``idempotency_key`` is the same for every attempt at this step of this execution. ``deadline`` is on
+    ``clock.monotonic()``; None without a timeout. A step that takes long watches ``cancelled`` and gives way by
+    raising ``RunCancelled``.
+    """
+
+    step_id: str
+    path: str
+    execution_id: str
+    attempt: int
+    idempotency_key: str
+    store: DataStore
+    clock: Clock
+    log: StepLog
+    cancelled: threading.Event
+    deadline: float | None
+    engine: Engine
+
+
+class RunReturned(Exception):
+    """Ends the run at once with ``output``; ``core.return`` raises it. No step type may swallow it."""
+
+    def __init__(self, output: JsonObject) -> None:
+        self.output = output
+        super().__init__("the run returned")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a step type may return instead of a plain object: an output whose outcome is bad (an *operational error*).
+
+    The output stays readable; the step counts as failed unless that is tolerated.
+    """
+
+    output: JsonObject
+    operational_errors: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+
+Body = Callable[[StepCall, JsonObject], "JsonObject | Outcome"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepType:
+    """A named kind of step.
+
+    ``schema`` and ``output_schema`` are JSON Schemas (2020-12) of its input and output; ``example`` is an input.
+    ``branches`` are the places of child lists in the input (``steps``, ``cases[].steps``), ``conditions`` those of
+    conditions (``while``, ``cases[].when``): neither is resolved with the input, a branch runs by
+    ``call.engine.run_children``. ``loops`` names the branches that run as iterations: what ran in them is not seen
+    afterwards. ``exact`` are fields in which a missing value is an error. ``touches`` says that it acts outside the
+    engine.
+    """
+
+    name: str
+    body: Body
+    schema: JsonObject
+    output_schema: JsonObject
+    summary: str
+    description: str
+    example: JsonObject
+    branches: tuple[str, ...] = ()
+    loops: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
+    exact: tuple[str, ...] = ()
+    touches: bool = True
+
+
+def step_type(
+    name: str,
+    *,
+    schema: JsonObject,
+    output: JsonObject,
+    example: JsonObject,
+    branches: tuple[str, ...] = (),
+    loops: tuple[str, ...] = (),
+    conditions: tuple[str, ...] = (),
+    exact: tuple[str, ...] = (),
+    touches: bool = True,
+) -> Callable[[Body], StepType]:
+    """Declare a function as a step type. Its docstring's first line becomes the summary. Registers nothing: a registry
+    finds the ``StepType`` in its module."""
+
+    def declare(body: Body) -> StepType:
+        summary, _, description = (body.__doc__ or "").strip().partition("\n")
+        return StepType(
+            name, body, schema, output, summary.strip(), description.strip(), example,
+            branches, loops, conditions, exact, touches,
+        )  # fmt: skip
+
+    return declare
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failure of a run, as ``$errors`` and ``$meta.error`` show it."""
+
+    step_id: str
+    path: str
+    code: str
+    message: str
+    kind: str = "execution"
+    state: StepState = field(default=StepState.FAILED)
+
+    def as_json(self) -> JsonObject:
+        """``stepId path code message kind``."""
+        return {
+            "stepId": self.step_id, "path": self.path, "code": self.code,
+            "message": self.message, "kind": self.kind,
+        }  # fmt: skip

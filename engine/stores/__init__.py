@@ -1,0 +1,1 @@
+"""Stores: one port, one adapter per database."""

@@ -1,0 +1,40 @@
+"""What the two SQL adapters have in common: a database that runs statements with ``:name`` parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+Values = Mapping[str, object]
+
+
+class Execute(Protocol):
+    """Runs one statement inside a transaction and gives its rows (none for a statement that returns nothing)."""
+
+    def __call__(self, sql: str, values: Values = ...) -> list[tuple[Any, ...]]: ...
+
+
+class Database(Protocol):
+    """Runs statements that both dialects understand.
+
+    Parameters are ``:name``; a ``datetime`` is written in the dialect's own form. JSON goes in as text; JSON columns
+    come back as text. Driver errors come out as ``StoreError``; conflicts between writers are retried inside.
+    """
+
+    dialect: str
+    """``sqlite`` or ``postgresql``."""
+
+    def read(self, sql: str, values: Values = ...) -> list[tuple[Any, ...]]:
+        """Run one query outside any transaction and give its rows."""
+
+    def write(self, work: Callable[[Execute], T]) -> T:
+        """Run ``work`` in one write transaction: committed when this returns, undone when it raises. ``work`` may be
+        run again after a conflict, so it must not have effects of its own."""
+
+    def now(self) -> datetime:
+        """The clock that decides: aware, UTC."""
+
+    def instant(self, stored: object) -> datetime:
+        """Read an instant column as an aware UTC time."""

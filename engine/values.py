@@ -1,0 +1,130 @@
+"""JSON values: their types, the checks that keep them JSON, and how they are written."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from flo.engine.errors import ValueRefused
+
+Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
+JsonObject = Mapping[str, Json]
+Place = tuple[str | int, ...]
+"""Where a value stands in a document: the keys and indexes that lead to it."""
+
+MAX_DEPTH: Final = 200
+"""Lists and objects may nest this deep, at every entrance (RFC 8259 section 9 lets a reader bound it)."""
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_PLAIN_KEY = re.compile(r"[A-Za-z_$][\w$-]*\Z")
+
+
+def place_text(place: Place) -> str:
+    """Write a place as people read it: ``steps[1].input.where[0]["odd key"]``."""
+    text = ""
+    for part in place:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif _PLAIN_KEY.match(part):
+            text += f".{part}" if text else part
+        else:
+            text += f"[{json.dumps(part, ensure_ascii=False)}]"
+    return text
+
+
+def kind_of(value: object) -> str:
+    """Name the JSON type of ``value`` as error messages do: ``null``, ``text``, ``a list``, …"""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case Mapping():
+            return "an object"
+        case Sequence() if not isinstance(value, bytes | bytearray):
+            return "a list"
+        case _:
+            return f"a Python {type(value).__name__}"
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """Write a value for an error message: its JSON where it has one, cut at ``limit`` characters."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=repr)
+    except (TypeError, ValueError, RecursionError):
+        text = repr(type(value))
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def plain(value: object, place: Place = ()) -> Json:
+    """Give ``value`` back as plain JSON: dicts with text keys, lists, text, finite numbers, booleans, null.
+
+    Tuples and other sequences become lists. What no store could hold raises ``ValueRefused`` with its place: NaN and
+    the infinities, bytes, sets, other objects, keys that are no text, U+0000, lone surrogates, nesting past
+    ``MAX_DEPTH``.
+    """
+    if value is None or value is True or value is False:
+        return value
+    match value:
+        case str():
+            if found := _UNSTORABLE.search(value):
+                raise ValueRefused(place_text(place), f"the character U+{ord(found[0]):04X}")
+            return str(value) if type(value) is not str else value
+        case int():
+            return int(value) if type(value) is not int else value
+        case float():
+            if not math.isfinite(value):
+                raise ValueRefused(place_text(place), str(value))
+            return value
+    if len(place) >= MAX_DEPTH:
+        raise ValueRefused(place_text(place[:3]) + "…", f"nesting deeper than {MAX_DEPTH}")
+    match value:
+        case Mapping():
+            return {_plain_key(key, place): plain(held, (*place, key)) for key, held in value.items()}
+        case Sequence() if not isinstance(value, bytes | bytearray | memoryview):
+            return [plain(held, (*place, index)) for index, held in enumerate(value)]
+    raise ValueRefused(place_text(place), kind_of(value))
+
+
+def _plain_key(key: object, place: Place) -> str:
+    if not isinstance(key, str):
+        raise ValueRefused(place_text(place), f"the key {key!r}, which is no text")
+    if found := _UNSTORABLE.search(key):
+        raise ValueRefused(place_text(place), f"a key with the character U+{ord(found[0]):04X}")
+    return key
+
+
+def dump(value: Json) -> str:
+    """Write compact JSON, characters unescaped, NaN refused. Reading it back gives an equal value."""
+    return _ENCODER.encode(value)
+
+
+def _encode_unusual(value: object) -> Json:
+    """Let results that a store reads lazily be written like the lists and objects they stand for."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence):
+        return list(value)
+    raise ValueRefused("", kind_of(value))
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_encode_unusual)
+
+
+def new_id() -> str:
+    """Make a UUIDv7 (RFC 9562 section 5.7): sorts by creation to the millisecond, unique per call."""
+    milliseconds = time.time_ns() // 1_000_000
+    number = milliseconds << 80 | int.from_bytes(os.urandom(10))
+    number = number & ~(0xF << 76) | 0x7 << 76
+    number = number & ~(0x3 << 62) | 0x2 << 62
+    digits = f"{number:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -1,0 +1,1 @@
+"""Recipes that ship, as package data."""

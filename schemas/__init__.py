@@ -1,0 +1,1 @@
+"""JSON Schemas of the workflow document and of each step type, as package data."""

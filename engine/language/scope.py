@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Final
 
 from flo.engine.values import Json
 
 
 class Missing:
-    """What a path gives that leads nowhere. ``path`` is what was asked for, as written."""
+    """What a path gives that leads nowhere. ``path`` is what was asked for, as written.
 
-    __slots__ = ("path",)
+    ``source`` is the expression it stands in and ``position`` its place there. ``holder`` is the value that has no
+    ``key``, and ``before`` how the path to it is written.
+    """
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    __slots__ = ("before", "holder", "key", "path", "position", "source")
+
+    def __init__(
+        self, path: str, *, source: str = "", position: int = 0, holder: Json = None, before: str = "", key: str = ""
+    ) -> None:
+        self.path, self.source, self.position = path, source, position
+        self.holder, self.before, self.key = holder, before, key
 
     def __repr__(self) -> str:
         return f"<missing {self.path}>"
+
+    @property
+    def hint(self) -> str:
+        """``; did you mean 'initial.name'?`` where a key like it is there, or nothing."""
+        close = get_close_matches(self.key, self.holder, n=1) if isinstance(self.holder, Mapping) else []
+        return f"; did you mean {f'{self.before}.{close[0]}'!r}?" if close else ""
 
 
 OnMissing = Callable[[Missing], None]

@@ -36,18 +36,18 @@ OnFailure = Literal["halt", "skip", "continue"]
 class Step:
     """One step. ``place`` is its JSON path in the document.
 
-    ``input`` gives all of its input but the child lists and deferred fields. ``exact`` gives the fields (``where``) in
-    which a missing value is an error; they are part of ``input`` too. ``branches`` holds child lists by their path in
-    the input (``steps``, ``cases[0].steps``), ``conditions`` the compiled conditions likewise (``condition``,
-    ``cases[0].when``). ``depends_on`` is None where the step follows the one before it. ``recheck`` checks the
-    resolved input against the step type's schema, as far as templates left it open; it raises ``StepFailed`` with code
-    ``invalid_input``.
+    ``input`` gives each field of its input but the child lists and conditions, compiled one by one, so that the fields
+    of ``exact`` (``where``), in which a missing value is an error, can be told apart, and those of a step type that is
+    ``stepwise`` resolved one after the other. ``branches`` holds child lists by their path in the input (``steps``,
+    ``cases[0].steps``), ``conditions`` the compiled conditions likewise (``condition``, ``cases[0].when``).
+    ``depends_on`` is None where the step follows the one before it. ``recheck`` checks the resolved input against the
+    step type's schema, as far as templates left it open; it raises ``StepFailed`` with code ``invalid_input``.
     """
 
     id: str
     type: str
     place: str
-    input: Resolver
+    input: Mapping[str, Resolver]
     recheck: Recheck
     branches: Mapping[str, Block] = field(default_factory=dict)
     conditions: Mapping[str, Condition] = field(default_factory=dict)

@@ -248,12 +248,18 @@ class ExecutionStore(Protocol):
 class Store(Protocol):
     """The whole port, and the life of its connections. Opening one migrates nothing."""
 
-    url: str
-    """The URL as given, without its password."""
+    @property
+    def url(self) -> str:
+        """The URL as given, without its password."""
 
-    data: DataStore
-    workflows: WorkflowStore
-    executions: ExecutionStore
+    @property
+    def data(self) -> DataStore: ...
+
+    @property
+    def workflows(self) -> WorkflowStore: ...
+
+    @property
+    def executions(self) -> ExecutionStore: ...
 
     def migrate(self) -> int:
         """Bring the schema up to date under a lock; gives how many steps it took. Raises ``StoreTooNew``. Any number of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
@@ -15,16 +15,23 @@ class Execute(Protocol):
 
     def __call__(self, sql: str, values: Values = ...) -> list[tuple[Any, ...]]: ...
 
+    def many(self, sql: str, rows: Sequence[Values]) -> None:
+        """Run one statement that returns nothing for each of ``rows``, at the driver's fastest."""
+
 
 class Database(Protocol):
     """Runs statements that both dialects understand.
 
-    Parameters are ``:name``; a ``datetime`` is written in the dialect's own form. JSON goes in as text; JSON columns
-    come back as text. Driver errors come out as ``StoreError``; conflicts between writers are retried inside.
+    Parameters are ``:name``; a ``datetime`` is written in the dialect's own form. ``:now`` is never given: it is the
+    instant of the clock that decides. JSON goes in as text; JSON columns come back as text. Driver errors come out as
+    ``StoreError``; conflicts between writers are retried inside.
     """
 
     dialect: str
     """``sqlite`` or ``postgresql``."""
+
+    url: str
+    """The URL as given, without its password."""
 
     def read(self, sql: str, values: Values = ...) -> list[tuple[Any, ...]]:
         """Run one query outside any transaction and give its rows."""

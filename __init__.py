@@ -1,6 +1,32 @@
 """Run workflows written as JSON: now, on a schedule, or from a queue that many workers drain."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from flo.engine.errors import FloError, StepFailed
 from flo.engine.step import StepCall, step_type
 
-__all__ = ["FloError", "StepCall", "StepFailed", "step_type"]
+if TYPE_CHECKING:
+    from flo.engine.app import Flo
+    from flo.engine.clock import Clock
+    from flo.engine.events import Listener
+
+__all__ = ["FloError", "StepCall", "StepFailed", "open", "step_type"]
+
+
+def open(
+    url: str | None = None,
+    *,
+    clock: Clock | None = None,
+    steps: Sequence[str] = (),
+    listeners: Sequence[Listener] = (),
+) -> Flo:
+    """Open an engine over a store: ``with flo.open("sqlite:flo.sqlite") as engine: engine.run({...})``.
+
+    What ``engine.app.open`` says holds here; this one keeps ``import flo`` light.
+    """
+    from flo.engine.app import open as open_engine
+
+    return open_engine(url, clock=clock, steps=steps, listeners=listeners)

@@ -125,7 +125,7 @@ class ValueRefused(StepFailed):
     """A value that JSON or a store cannot hold. ``place`` is its key's path."""
 
     def __init__(self, place: str, what: str) -> None:
-        self.place = place
+        self.place, self.what = place, what
         where = f"{place}: " if place else ""
         super().__init__(f"{where}{what} cannot be stored as JSON", code="invalid_value", retryable=False)
 

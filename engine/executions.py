@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from flo.engine.errors import FloError
+from flo.engine.instants import write_instant
 from flo.engine.values import Json, JsonObject
 
 
@@ -78,6 +79,25 @@ class Execution:
     trigger: str = "manual"
     attempt: int = 1
 
+    def as_json(self) -> JsonObject:
+        """All but the definition: ``executionId workflow version digest status trigger attempt createdAt startedAt
+        finishedAt input output error``."""
+        return {
+            "executionId": self.id,
+            "workflow": self.workflow,
+            "version": self.version,
+            "digest": self.digest,
+            "status": self.state.value,
+            "trigger": self.trigger,
+            "attempt": self.attempt,
+            "createdAt": write_instant(self.created_at),
+            "startedAt": None if self.started_at is None else write_instant(self.started_at),
+            "finishedAt": None if self.finished_at is None else write_instant(self.finished_at),
+            "input": self.input,
+            "output": self.output,
+            "error": self.error,
+        }
+
 
 class StepState(StrEnum):
     """How a step, or one iteration of a loop, ended."""
@@ -110,6 +130,23 @@ class StepRecord:
     loop: str | None = None
     index: int | None = None
 
+    def as_json(self) -> JsonObject:
+        """``path stepId stepType status startedAt durationMilliseconds attempts output error``, of an iteration also
+        ``loop index``."""
+        iteration: JsonObject = {} if self.loop is None else {"loop": self.loop, "index": self.index}
+        return {
+            "path": self.path,
+            "stepId": self.step_id,
+            "stepType": self.step_type,
+            "status": self.state.value,
+            "startedAt": write_instant(self.started_at),
+            "durationMilliseconds": round(self.duration_ms, 3),
+            "attempts": self.attempts,
+            "output": self.output,
+            "error": self.error,
+            **iteration,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
@@ -123,3 +160,14 @@ class LogLine:
     step: str | None = None
     data: Json = None
     number: int = 0
+
+    def as_json(self) -> JsonObject:
+        """``number at level step message data``."""
+        return {
+            "number": self.number,
+            "at": write_instant(self.at),
+            "level": self.level,
+            "step": self.step,
+            "message": self.message,
+            "data": self.data,
+        }

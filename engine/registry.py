@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from functools import partial
+from importlib import metadata
+from pathlib import Path
 from types import ModuleType
 
 from flo.engine.errors import FloError, NotFound
@@ -39,17 +44,23 @@ class Registry:
                 raise FloError(f"step type {step_type.name!r} is declared twice")
 
     @classmethod
-    def installed(cls) -> Registry:
-        """Every step type that an installed distribution offers. One that is broken never keeps the rest from
-        loading."""
-        found: list[StepType] = []
+    def installed(cls, extra: Iterable[str] = ()) -> Registry:
+        """Every step type that an installed distribution offers, and those of ``extra``: Python files or module names.
+
+        One module that is broken never keeps the rest from loading: it stands in ``broken``.
+        """
+        found: dict[str, StepType] = {}
         broken: list[BrokenPlugin] = []
-        for entry in entry_points(group=ENTRY_POINT_GROUP):
+        sources = [(entry.value, entry.load) for entry in metadata.entry_points(group=ENTRY_POINT_GROUP)]
+        sources += [(name, partial(_import, name)) for name in extra]
+        for name, load in sources:
             try:
-                found += declared_in(entry.load())
+                for step_type in declared_in(load()):
+                    if found.setdefault(canonical(step_type.name), step_type) is not step_type:
+                        raise FloError(f"step type {step_type.name!r} is declared twice")
             except (Exception, SystemExit) as error:
-                broken.append(_broken(entry.value, error))
-        return cls(found, broken)
+                broken.append(_broken(name, error))
+        return cls(found.values(), broken)
 
     def __getitem__(self, name: str) -> StepType:
         try:
@@ -72,7 +83,28 @@ def declared_in(module: ModuleType) -> list[StepType]:
     return [value for value in vars(module).values() if isinstance(value, StepType)]
 
 
+def _import(name: str) -> ModuleType:
+    """Import a module by its name, or a Python file by its path."""
+    if not name.endswith(".py"):
+        return importlib.import_module(name)
+    path = Path(name).resolve()
+    spec = importlib.util.spec_from_file_location(f"flo_steps_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{name} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 def _broken(name: str, error: BaseException) -> BrokenPlugin:
-    frames = traceback.extract_tb(error.__traceback__)
+    """Where a module broke: the last line that is neither ours nor the import machinery's."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return BrokenPlugin(name, f"{error.filename}:{error.lineno}", f"{type(error).__name__}: {error.msg}")
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_machinery(frame.filename)]
     place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else name
     return BrokenPlugin(name, place, f"{type(error).__name__}: {error}")
+
+
+def _is_machinery(filename: str) -> bool:
+    return filename.startswith("<frozen importlib") or filename in (__file__, importlib.__file__, metadata.__file__)

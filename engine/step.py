@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from flo.engine.clock import Clock
-from flo.engine.executions import StepState
 from flo.engine.stores.base import DataStore
 from flo.engine.values import Json, JsonObject
 
@@ -35,7 +35,10 @@ class Engine(Protocol):
     """What a running step may ask of the engine. Branches and conditions are named by their path in the step's
     input."""
 
-    def run_children(self, branch: str) -> JsonObject:
+    def has_branch(self, branch: str) -> bool:
+        """Say whether the input has this child list."""
+
+    def run_children(self, branch: str, *, shielded: bool = False) -> JsonObject:
         """Run a child list in a scope that later steps see. Gives the children's outputs by stepId. Raises the
         ``StepFailed`` of the first child whose failure was not tolerated."""
 
@@ -100,12 +103,14 @@ class RunReturned(Exception):
 class Outcome:
     """What a step type may return instead of a plain object: an output whose outcome is bad (an *operational error*).
 
-    The output stays readable; the step counts as failed unless that is tolerated.
+    The output stays readable; with ``operational_errors`` the step counts as failed, with ``warnings`` it does not.
+    ``retryable`` says whether another attempt may help against the errors.
     """
 
     output: JsonObject
     operational_errors: Sequence[str] = ()
     warnings: Sequence[str] = ()
+    retryable: bool = True
 
 
 Body = Callable[[StepCall, JsonObject], "JsonObject | Outcome"]
@@ -132,8 +137,11 @@ class StepType:
     example: JsonObject
     branches: tuple[str, ...] = ()
     loops: tuple[str, ...] = ()
+    parallel: tuple[str, ...] = ()
+    follows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     conditions: tuple[str, ...] = ()
     exact: tuple[str, ...] = ()
+    stepwise: bool = False
     touches: bool = True
 
 
@@ -145,8 +153,11 @@ def step_type(
     example: JsonObject,
     branches: tuple[str, ...] = (),
     loops: tuple[str, ...] = (),
+    parallel: tuple[str, ...] = (),
+    follows: Mapping[str, tuple[str, ...]] | None = None,
     conditions: tuple[str, ...] = (),
     exact: tuple[str, ...] = (),
+    stepwise: bool = False,
     touches: bool = True,
 ) -> Callable[[Body], StepType]:
     """Declare a function as a step type. Its docstring's first line becomes the summary. Registers nothing: a registry
@@ -155,9 +166,22 @@ def step_type(
     def declare(body: Body) -> StepType:
         summary, _, description = (body.__doc__ or "").strip().partition("\n")
         return StepType(
-            name, body, schema, output, summary.strip(), description.strip(), example,
-            branches, loops, conditions, exact, touches,
-        )  # fmt: skip
+            name=name,
+            body=body,
+            schema=schema,
+            output_schema=output,
+            summary=summary.strip(),
+            description=inspect.cleandoc(description),
+            example=example,
+            branches=branches,
+            loops=loops,
+            parallel=parallel,
+            follows=follows or {},
+            conditions=conditions,
+            exact=exact,
+            stepwise=stepwise,
+            touches=touches,
+        )
 
     return declare
 
@@ -171,7 +195,6 @@ class Failure:
     code: str
     message: str
     kind: str = "execution"
-    state: StepState = field(default=StepState.FAILED)
 
     def as_json(self) -> JsonObject:
         """``stepId path code message kind``."""

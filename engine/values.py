@@ -17,6 +17,11 @@ JsonObject = Mapping[str, Json]
 Place = tuple[str | int, ...]
 """Where a value stands in a document: the keys and indexes that lead to it."""
 
+
+class LazyList(Sequence["Json"]):
+    """A list that is read when something refers to it. What it holds is plain JSON already."""
+
+
 MAX_DEPTH: Final = 200
 """Lists and objects may nest this deep, at every entrance (RFC 8259 section 9 lets a reader bound it)."""
 
@@ -35,6 +40,11 @@ def place_text(place: Place) -> str:
         else:
             text += f"[{json.dumps(part, ensure_ascii=False)}]"
     return text
+
+
+def place_under(outer: str, inner: str) -> str:
+    """Write the place ``inner`` of a value that itself stands at ``outer``."""
+    return outer + ("." if outer and inner and not inner.startswith("[") else "") + inner
 
 
 def kind_of(value: object) -> str:
@@ -68,9 +78,9 @@ def shown(value: object, limit: int = 60) -> str:
 def plain(value: object, place: Place = ()) -> Json:
     """Give ``value`` back as plain JSON: dicts with text keys, lists, text, finite numbers, booleans, null.
 
-    Tuples and other sequences become lists. What no store could hold raises ``ValueRefused`` with its place: NaN and
-    the infinities, bytes, sets, other objects, keys that are no text, U+0000, lone surrogates, nesting past
-    ``MAX_DEPTH``.
+    A ``LazyList`` stays as it is; tuples and other sequences become lists. What no store could hold raises
+    ``ValueRefused`` with its place: NaN and the infinities, bytes, sets, other objects, keys that are no text, U+0000,
+    lone surrogates, nesting past ``MAX_DEPTH``.
     """
     if value is None or value is True or value is False:
         return value
@@ -88,6 +98,8 @@ def plain(value: object, place: Place = ()) -> Json:
     if len(place) >= MAX_DEPTH:
         raise ValueRefused(place_text(place[:3]) + "…", f"nesting deeper than {MAX_DEPTH}")
     match value:
+        case LazyList():
+            return value
         case Mapping():
             return {_plain_key(key, place): plain(held, (*place, key)) for key, held in value.items()}
         case Sequence() if not isinstance(value, bytes | bytearray | memoryview):

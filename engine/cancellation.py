@@ -1,0 +1,54 @@
+"""A request to stop, and how it reaches everything that was started under it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Literal
+
+from flo.engine.errors import RunCancelled
+
+Reason = Literal["cancelled", "timed_out"]
+
+
+class Cancellation:
+    """A request to stop. Cancelling one cancels those made from it, never the one around.
+
+    ``event`` is set once the request was made; a step that takes long watches it.
+    """
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self.reason: Reason = "cancelled"
+        self._inner: list[Cancellation] = []
+        self._lock = threading.Lock()
+
+    def inner(self) -> Cancellation:
+        """A cancellation of its own for a part of the work, also cancelled by this one."""
+        made = Cancellation()
+        with self._lock:
+            self._inner = [held for held in self._inner if not held.event.is_set()]
+            self._inner.append(made)
+            if self.event.is_set():
+                made.cancel(self.reason)
+        return made
+
+    def release(self, inner: Cancellation) -> None:
+        """Forget a part whose work has ended."""
+        with self._lock:
+            if inner in self._inner:
+                self._inner.remove(inner)
+
+    def cancel(self, reason: Reason = "cancelled") -> None:
+        """Ask everything under this to stop. The first reason stands."""
+        with self._lock:
+            if not self.event.is_set():
+                self.reason = reason
+                self.event.set()
+            inner = tuple(self._inner)
+        for held in inner:
+            held.cancel(reason)
+
+    def check(self) -> None:
+        """Raise ``RunCancelled`` if the request was made."""
+        if self.event.is_set():
+            raise RunCancelled(self.reason.replace("_", " "))

@@ -1,0 +1,155 @@
+"""Runs the steps of a workflow: what a step may ask of the engine, and one run from start to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from flo.engine.blocks import GRAPH_THREADS, run_block, run_graph
+from flo.engine.cancellation import Cancellation
+from flo.engine.errors import TemplateFailed
+from flo.engine.executions import StepRecord, StepState
+from flo.engine.language.workflow import Block, Step
+from flo.engine.loop import Results, run_loop
+from flo.engine.pipeline import End, run_step
+from flo.engine.registry import Registry
+from flo.engine.run import Frame
+from flo.engine.step import Engine, Loop, RunReturned
+from flo.engine.stores.base import ExecutionStore
+from flo.engine.values import Json, JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """Runs lists of steps with the step types it was given."""
+
+    registry: Registry
+    executions: ExecutionStore
+
+    def run(self, frame: Frame) -> JsonObject | None:
+        """Run the workflow of ``frame.run`` to its end; gives what ``core.return`` returned, None without one.
+
+        Raises ``ChildFailed`` for the failure that ended it, ``RunCancelled`` where it was asked to stop.
+        """
+        try:
+            self.block(frame, frame.run.workflow.block)
+        except RunReturned as returned:
+            return returned.output
+        return None
+
+    def block(self, frame: Frame, block: Block) -> None:
+        """Run one list of steps."""
+        run_block(frame, block, self.step, skip_step)
+
+    def step(self, frame: Frame, step: Step) -> End:
+        """Run one step."""
+        return run_step(frame, step, self.registry[step.type], self.engine)
+
+    def engine(self, frame: Frame, step: Step) -> Engine:
+        """What ``step`` may ask for while it runs in ``frame``."""
+        return _StepEngine(self, frame, step)
+
+
+@dataclass(frozen=True, slots=True)
+class _StepEngine:
+    """The engine as one running step sees it."""
+
+    interpreter: Interpreter
+    frame: Frame
+    step: Step
+
+    def has_branch(self, branch: str) -> bool:
+        return branch in self.step.branches
+
+    def run_children(self, branch: str, *, shielded: bool = False) -> JsonObject:
+        block = self.step.branches.get(branch)
+        if block is None:
+            return {}
+        frame = self.frame.under(Cancellation()) if shielded else self.frame
+        self.interpreter.block(frame, block)
+        return _outputs(frame, block)
+
+    def run_parallel(self, branch: str, concurrency: int | None) -> JsonObject:
+        block = self.step.branches[branch]
+        none = tuple(() for _ in block.steps)
+        bound = GRAPH_THREADS if concurrency is None else concurrency
+        run_graph(self.frame, block.steps, none, self.interpreter.step, skip_step, bound)
+        return _outputs(self.frame, block)
+
+    def loop(
+        self,
+        branch: str,
+        items: Iterable[Json],
+        *,
+        concurrency: int = 1,
+        tolerate: bool = False,
+        before: Callable[[int], bool] | None = None,
+    ) -> Loop:
+        run, block, path = self.frame.run, self.step.branches[branch], self.frame.path(self.step.id)
+        results = Results(run.execution.id, path, self.interpreter.executions, run.recorder.flush)
+
+        def iteration(inside: Frame) -> bool:
+            self.interpreter.block(inside, block)
+            return not block.steps or any(not _was_skipped(inside, step) for step in block.steps)
+
+        return run_loop(
+            self.frame,
+            path,
+            self.step.type,
+            items,
+            iteration,
+            results,
+            concurrency=concurrency,
+            tolerate=tolerate,
+            before=before,
+        )
+
+    def holds(self, condition: str, names: Mapping[str, Json] | None = None) -> bool:
+        scope = self.frame.scope.child(dict(names)) if names else self.frame.scope
+        place = f"{self.step.place}.input.{condition}"
+        try:
+            return self.step.conditions[condition].holds(scope, self.frame.run.on_missing(place, self.step.id, scope))
+        except TemplateFailed as failed:
+            raise failed.at(place) from failed
+
+    def set_variables(self, pairs: JsonObject) -> None:
+        self.frame.run.set_variables(pairs)
+
+    def keep_claimed(self, table: str, held: Mapping[str, int], every_seconds: float) -> None:
+        run = self.frame.run
+        run.renewer.keep(table, held, holder=run.execution.id, every=every_seconds)
+
+
+def skip_step(frame: Frame, step: Step) -> None:
+    """Record a step that is skipped because one that it depends on failed."""
+    run = frame.run
+    record = StepRecord(
+        execution_id=run.execution.id,
+        path=frame.path(step.id),
+        step_id=step.id,
+        step_type=step.type,
+        state=StepState.SKIPPED,
+        started_at=run.clock.now(),
+        duration_ms=0.0,
+        attempts=0,
+    )
+    frame.scope.metas[step.id] = {
+        "success": False,
+        "skipped": True,
+        "durationMilliseconds": 0.0,
+        "stepType": step.type,
+        "attempts": 0,
+        "operationalStatus": "ok",
+        "error": None,
+        "operationalErrors": [],
+    }
+    run.ended_step(record, 0)
+
+
+def _outputs(frame: Frame, block: Block) -> JsonObject:
+    return {step.id: frame.scope.names[step.id] for step in block.steps if step.id in frame.scope.names}
+
+
+def _was_skipped(frame: Frame, step: Step) -> bool:
+    meta = frame.scope.metas.get(step.id)
+    return isinstance(meta, Mapping) and meta["skipped"] is True

@@ -1,0 +1,93 @@
+"""Keeps the claims of live executions fresh, from a thread that their work cannot starve."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flo.engine.clock import Clock
+from flo.engine.errors import StoreError
+from flo.engine.stores.base import DataStore
+
+log = logging.getLogger("flo.renewal")
+
+
+@dataclass(slots=True)
+class _Held:
+    """Rows of one table that one execution claimed together, and when they are due to be renewed."""
+
+    table: str
+    holder: str
+    rows: dict[str, int]
+    every: float
+    due: float
+
+
+class Renewer:
+    """Renews ``claimedAt`` of claimed rows while their execution lives.
+
+    The thread starts with the first claim and sleeps until the next one is due. A row that its holder lost, finished or
+    released is dropped at the next turn. A store that cannot be reached is tried again at the next turn.
+    """
+
+    def __init__(self, data: DataStore, clock: Clock) -> None:
+        self._data, self._clock = data, clock
+        self._held: list[_Held] = []
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def keep(self, table: str, rows: Mapping[str, int], *, holder: str, every: float) -> None:
+        """Renew ``rows`` (key: ``claimCount`` of the claim) every so many seconds until they are let go."""
+        if not rows:
+            return
+        with self._changed:
+            self._held.append(_Held(table, holder, dict(rows), every, self._clock.monotonic() + every))
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._run, name="flo-renewer", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def let_go(self, holder: str) -> None:
+        """Stop renewing what ``holder`` claimed: its execution has ended."""
+        with self._changed:
+            self._held = [held for held in self._held if held.holder != holder]
+
+    def renew_due(self) -> None:
+        """Renew what is due by the clock now."""
+        now = self._clock.monotonic()
+        with self._changed:
+            due = [held for held in self._held if held.due <= now]
+        for held in due:
+            try:
+                kept = set(self._data.renew(held.table, held.rows, holder=held.holder))
+            except StoreError as error:
+                log.warning("cannot renew claims of %s in %s: %s", held.holder, held.table, error)
+                kept = set(held.rows)
+            with self._changed:
+                held.rows = {key: count for key, count in held.rows.items() if key in kept}
+                held.due = now + held.every
+                if not held.rows:
+                    self._held = [other for other in self._held if other is not held]
+
+    def close(self) -> None:
+        """End the thread."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._closed:
+                    return
+                next_due = min((held.due for held in self._held), default=None)
+                wait = None if next_due is None else max(0.0, next_due - self._clock.monotonic())
+                if wait is None or wait > 0:
+                    self._changed.wait(wait)
+                    continue
+            self.renew_due()

@@ -1,0 +1,386 @@
+"""Step types over the data store: rows of JSON in named tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from flo.engine.errors import FilterInvalid, StepFailed
+from flo.engine.instants import parse_duration
+from flo.engine.step import StepCall, step_type
+from flo.engine.stores.base import Row
+from flo.engine.stores.changes import Change, parse_changes
+from flo.engine.stores.filters import EVERY, Condition, key_is, parse_where
+from flo.engine.stores.ordering import parse_order
+from flo.engine.values import Json, JsonObject, shown
+
+MAX_PAGE: Final = 10_000
+DEFAULT_PAGE: Final = 1_000
+
+TABLE: Final[JsonObject] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 512,
+    "description": "The table. It appears with its first row.",
+}
+KEY: Final[JsonObject] = {"type": "string", "minLength": 1, "maxLength": 512, "description": "The row's key."}
+WHERE: Final[JsonObject] = {
+    "type": ["array", "object"],
+    "description": "Conditions `{field, operator, value}`, groups `{all: […]}` and `{any: […]}`.",
+}
+FILTER_MODE: Final[JsonObject] = {
+    "type": "string",
+    "enum": ["all", "any"],
+    "default": "all",
+    "description": "Whether every condition must hold, or one.",
+}
+ORDER_BY: Final[JsonObject] = {
+    "type": ["array", "object"],
+    "description": "`{field, direction}` or a list of them; ties fall by insertion order, a missing field comes last.",
+}
+SET: Final[JsonObject] = {
+    "type": ["array", "object"],
+    "description": "Changes `{field, operation, value}`, applied together or not at all.",
+}
+VALUE: Final[JsonObject] = {"description": "Any JSON."}
+ROW: Final[JsonObject] = {
+    "type": "object",
+    "required": ["key", "value", "createdAt", "updatedAt", "expiresAt", "claimCount"],
+    "properties": {
+        "key": {"type": "string"},
+        "value": {},
+        "createdAt": {"type": "string", "format": "date-time"},
+        "updatedAt": {"type": "string", "format": "date-time"},
+        "expiresAt": {"type": ["string", "null"], "format": "date-time"},
+        "claimCount": {"type": "integer"},
+    },
+}
+
+
+def _object(required: Sequence[str], properties: JsonObject, **more: Json) -> JsonObject:
+    return {
+        "type": "object",
+        "required": list(required),
+        "additionalProperties": False,
+        "properties": properties,
+        **more,
+    }
+
+
+def _row_output(**more: Json) -> JsonObject:
+    properties = ROW["properties"]
+    assert isinstance(properties, dict)
+    return _object(list(more), {**properties, **more})
+
+
+@step_type(
+    "data-store.set",
+    schema=_object(
+        ["tableName", "key", "value"],
+        {
+            "tableName": TABLE,
+            "key": KEY,
+            "value": VALUE,
+            "ttlSeconds": {"type": "number", "exclusiveMinimum": 0, "description": "When the row expires."},
+            "ifAbsent": {"type": "boolean", "default": False, "description": "Leave a row that is there as it is."},
+        },
+    ),
+    output=_row_output(created={"type": "boolean", "description": "Whether this call made the row."}),
+    example={
+        "tableName": "pending_ops",
+        "key": "<< $util.uuid >>",
+        "value": {"status": "pending", "payload": {"n": 1}},
+    },
+)
+def set_(call: StepCall, input: JsonObject) -> JsonObject:
+    """Write one row.
+
+    Over an existing key it replaces the whole value, keeps `createdAt`, and puts `claimCount` back to 0: new work in
+    the old place.
+    """
+    ttl = input.get("ttlSeconds")
+    stored = call.store.set(
+        _text(input, "tableName"),
+        _text(input, "key"),
+        input["value"],
+        ttl=timedelta(seconds=ttl) if isinstance(ttl, int | float) else None,
+        if_absent=input.get("ifAbsent") is True,
+    )
+    return {**stored.row.as_json(), "created": stored.created}
+
+
+@step_type(
+    "data-store.set-many",
+    schema=_object(
+        ["tableName", "entries"],
+        {
+            "tableName": TABLE,
+            "entries": {
+                "type": "array",
+                "description": "Rows to write, all or none.",
+                "items": _object(["key", "value"], {"key": KEY, "value": VALUE}),
+            },
+            "ifAbsent": {"type": "boolean", "default": False, "description": "Leave rows that are there as they are."},
+        },
+    ),
+    output=_object(["created", "updated"], {"created": {"type": "integer"}, "updated": {"type": "integer"}}),
+    example={"tableName": "pending_ops", "entries": [{"key": "a", "value": {"status": "pending"}}]},
+)
+def set_many(call: StepCall, input: JsonObject) -> JsonObject:
+    """Write many rows, all or none."""
+    entries = input["entries"]
+    assert isinstance(entries, Sequence)
+    pairs = [(entry["key"], entry["value"]) for entry in entries if isinstance(entry, dict)]
+    created, updated = call.store.set_many(_text(input, "tableName"), pairs, if_absent=input.get("ifAbsent") is True)
+    return {"created": created, "updated": updated}
+
+
+@step_type(
+    "data-store.get",
+    schema=_object(["tableName", "key"], {"tableName": TABLE, "key": KEY}),
+    output=_row_output(found={"type": "boolean"}),
+    example={"tableName": "settings", "key": "limits"},
+)
+def get(call: StepCall, input: JsonObject) -> JsonObject:
+    """Read one row by its key."""
+    row = call.store.get(_text(input, "tableName"), _text(input, "key"))
+    return {"found": False} if row is None else {"found": True, **row.as_json()}
+
+
+@step_type(
+    "data-store.query",
+    schema=_object(
+        ["tableName"],
+        {
+            "tableName": TABLE,
+            "where": WHERE,
+            "filterMode": FILTER_MODE,
+            "orderBy": ORDER_BY,
+            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": DEFAULT_PAGE},
+            "cursor": {"type": ["string", "null"], "description": "`nextCursor` of the page before."},
+        },
+    ),
+    output=_object(
+        ["rows", "count", "nextCursor"],
+        {
+            "rows": {"type": "array", "items": ROW},
+            "count": {"type": "integer", "description": "How many rows this page has."},
+            "nextCursor": {
+                "type": ["string", "null"],
+                "description": "Where the next page begins; null after the last.",
+            },
+        },
+    ),
+    example={
+        "tableName": "orders",
+        "where": [{"field": "total", "operator": "gte", "value": 100}],
+        "orderBy": {"field": "createdAt", "direction": "desc"},
+        "limit": 20,
+    },
+    exact=("where",),
+)
+def query(call: StepCall, input: JsonObject) -> JsonObject:
+    """Read rows that match, in order, a page at a time."""
+    cursor = input.get("cursor")
+    page = call.store.query(
+        _text(input, "tableName"),
+        _where(input),
+        parse_order(input.get("orderBy", [])),
+        limit=_limit(input, DEFAULT_PAGE),
+        cursor=cursor if isinstance(cursor, str) else None,
+    )
+    return {"rows": _rows(page.rows), "count": len(page.rows), "nextCursor": page.next_cursor}
+
+
+@step_type(
+    "data-store.count",
+    schema=_object(["tableName"], {"tableName": TABLE, "where": WHERE, "filterMode": FILTER_MODE}),
+    output=_object(["count"], {"count": {"type": "integer"}}),
+    example={"tableName": "pending_ops", "where": [{"field": "status", "operator": "equals", "value": "pending"}]},
+    exact=("where",),
+)
+def count(call: StepCall, input: JsonObject) -> JsonObject:
+    """Count the rows that match."""
+    return {"count": call.store.count(_text(input, "tableName"), _where(input))}
+
+
+@step_type(
+    "data-store.delete",
+    schema=_object(
+        ["tableName"],
+        {
+            "tableName": TABLE,
+            "key": KEY,
+            "where": WHERE,
+            "filterMode": FILTER_MODE,
+            "all": {"type": "boolean", "default": False, "description": "Needed to remove every row of a table."},
+        },
+        oneOf=[{"required": ["key"]}, {"anyOf": [{"required": ["where"]}, {"required": ["all"]}]}],
+    ),
+    output=_object(["deleted"], {"deleted": {"type": "integer"}}),
+    example={"tableName": "sessions", "where": [{"field": "lastSeen", "operator": "olderThan", "value": "30d"}]},
+    exact=("where",),
+)
+def delete(call: StepCall, input: JsonObject) -> JsonObject:
+    """Remove one row by its key, or the rows that match.
+
+    An empty `where` is refused unless `all` is true.
+    """
+    table = _text(input, "tableName")
+    if "key" in input:
+        return {"deleted": call.store.delete(table, key_is(_text(input, "key")))}
+    condition = _where(input)
+    if condition == EVERY and input.get("all") is not True:
+        raise FilterInvalid("where", "it is empty and would remove every row; say `all: true` if that is meant")
+    return {"deleted": call.store.delete(table, condition)}
+
+
+@step_type(
+    "data-store.atomic-claim",
+    schema=_object(
+        ["tableName"],
+        {
+            "tableName": TABLE,
+            "where": WHERE,
+            "filterMode": FILTER_MODE,
+            "orderBy": ORDER_BY,
+            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 1},
+            "set": {**SET, "description": "Changes that add to what a claim writes, or replace it."},
+            "renewEvery": {
+                "type": ["string", "boolean"],
+                "default": "60s",
+                "description": "How often `claimedAt` is renewed while this execution lives; false: never.",
+            },
+        },
+    ),
+    output=_object(
+        ["claimed", "count"],
+        {
+            "claimed": {
+                "type": "array",
+                "items": ROW,
+                "description": "The rows as they are after the claim, in order.",
+            },
+            "count": {"type": "integer"},
+        },
+    ),
+    example={
+        "tableName": "pending_ops",
+        "where": [{"field": "status", "operator": "equals", "value": "pending"}],
+        "orderBy": {"field": "createdAt", "direction": "asc"},
+        "limit": 10,
+    },
+    exact=("where",),
+)
+def atomic_claim(call: StepCall, input: JsonObject) -> JsonObject:
+    """Take rows for this execution, so that no other one gets them.
+
+    One statement finds up to `limit` matching rows in order and writes `status = "in_flight"`, `claimedAt`,
+    `claimedBy` (the execution's id) and a `claimCount` one higher. Two claims at one moment get different rows. It can
+    claim rows that are `in_flight` again: that is how rows of a dispatcher that died are recovered.
+    """
+    table = _text(input, "tableName")
+    every = _renew_every(input)
+    rows = call.store.claim(
+        table,
+        _where(input),
+        parse_order(input.get("orderBy", [])),
+        limit=_limit(input, 1),
+        holder=call.execution_id,
+        changes=_changes(input, required=False),
+    )
+    held = {row.key: row.claim_count for row in rows if _is_held(row, call.execution_id)}
+    if every is not None and held:
+        call.engine.keep_claimed(table, held, every)
+    return {"claimed": _rows(rows), "count": len(rows)}
+
+
+@step_type(
+    "data-store.atomic-update",
+    schema=_object(
+        ["tableName", "key", "set"],
+        {
+            "tableName": TABLE,
+            "key": KEY,
+            "where": {**WHERE, "description": "The guard: the row is changed only if it matches."},
+            "filterMode": FILTER_MODE,
+            "set": SET,
+            "upsert": {"type": "boolean", "default": False, "description": "Make the row if it is not there."},
+        },
+    ),
+    output=_object(
+        ["updated"],
+        {
+            "updated": {"type": "boolean"},
+            "row": {"anyOf": [ROW, {"type": "null"}], "description": "The row as it is now."},
+            "reason": {"enum": ["not-found", "guard", None], "description": "Why nothing was changed."},
+        },
+    ),
+    example={
+        "tableName": "pending_ops",
+        "key": "<< $item.key >>",
+        "where": [{"field": "claimedBy", "operator": "equals", "value": "<< $execution.id >>"}],
+        "set": [{"field": "status", "operation": "set", "value": "done"}],
+    },
+    exact=("where",),
+)
+def atomic_update(call: StepCall, input: JsonObject) -> JsonObject:
+    """Change fields of one row, if it matches a guard.
+
+    Guard and change are one statement. A guard that does not hold is no error: `updated` is false, and `reason` says
+    why.
+    """
+    updated = call.store.update(
+        _text(input, "tableName"),
+        _text(input, "key"),
+        _where(input),
+        _changes(input, required=True),
+        upsert=input.get("upsert") is True,
+    )
+    row = None if updated.row is None else updated.row.as_json()
+    return {"updated": updated.updated, "row": row, "reason": updated.reason}
+
+
+def _text(input: JsonObject, name: str) -> str:
+    value = input[name]
+    assert isinstance(value, str)
+    return value
+
+
+def _limit(input: JsonObject, default: int) -> int:
+    limit = input.get("limit", default)
+    assert isinstance(limit, int)
+    return limit
+
+
+def _where(input: JsonObject) -> Condition:
+    return parse_where(input.get("where", []), str(input.get("filterMode", "all")))
+
+
+def _changes(input: JsonObject, *, required: bool) -> tuple[Change, ...]:
+    changes = parse_changes(input.get("set", []))
+    if required and not changes:
+        raise FilterInvalid("set", "it is empty: name at least one change")
+    return changes
+
+
+def _rows(rows: Sequence[Row]) -> list[Json]:
+    return [row.as_json() for row in rows]
+
+
+def _is_held(row: Row, holder: str) -> bool:
+    value = row.value
+    return isinstance(value, dict) and value.get("claimedBy") == holder and value.get("status") == "in_flight"
+
+
+def _renew_every(input: JsonObject) -> float | None:
+    """Seconds between renewals; None where they are turned off."""
+    every = input.get("renewEvery", "60s")
+    if every is False:
+        return None
+    duration = parse_duration(every)
+    if duration is None or duration.total_seconds() < 0.1:
+        message = f'renewEvery: {shown(every)} is no duration of at least 100 ms such as "60s"; false turns renewal off'
+        raise StepFailed(message, code="invalid_input", retryable=False)
+    return duration.total_seconds()

@@ -1,0 +1,120 @@
+"""A workbench: an engine over a memory store, a clock that the test moves, and step types to break things with."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from flo.engine.app import Flo
+from flo.engine.errors import RunCancelled, StepFailed
+from flo.engine.events import Event
+from flo.engine.executions import LogLine
+from flo.engine.lifecycle import RunResult
+from flo.engine.registry import Registry
+from flo.engine.step import Outcome, StepCall, StepType, step_type
+from flo.engine.stores.memory import MemoryStore
+from flo.engine.testing import FrozenClock
+from flo.engine.values import JsonObject
+
+OBJECT: JsonObject = {"type": "object"}
+
+
+class Workbench:
+    """Runs lists of steps, and keeps what happened."""
+
+    def __init__(self) -> None:
+        self.clock = FrozenClock()
+        self.events: list[Event] = []
+        self.started: Counter[str] = Counter()
+        self.keys: list[str] = []
+        self.entered = threading.Event()
+        self.late: list[str] = []
+        self.running = 0
+        self.most_running = 0
+        self._lock = threading.Lock()
+        installed = Registry.installed()
+        registry = Registry([*(installed[name] for name in installed), *self._step_types()])
+        self.engine = Flo(MemoryStore(self.clock), registry, self.clock, [self.events.append])
+
+    def run(self, steps: Sequence[Any], given: JsonObject | None = None, **document: Any) -> RunResult:
+        """Run a document of these steps; ``document`` has its other fields."""
+        return self.engine.run({"steps": list(steps), **document}, given)
+
+    def lines(self, result: RunResult) -> Sequence[LogLine]:
+        return self.engine.executions.lines(result.execution_id, limit=100_000)
+
+    def messages(self, result: RunResult, level: str = "info") -> list[str]:
+        return [line.message for line in self.lines(result) if line.level == level]
+
+    def _step_types(self) -> list[StepType]:
+        @step_type("test.echo", schema=OBJECT, output=OBJECT, example={})
+        def echo(call: StepCall, input: JsonObject) -> JsonObject:
+            """Give the input back."""
+            with self._lock:
+                self.started[call.step_id] += 1
+                self.keys.append(call.idempotency_key)
+            return input
+
+        @step_type("test.flaky", schema=OBJECT, output=OBJECT, example={})
+        def flaky(call: StepCall, input: JsonObject) -> JsonObject:
+            """Fail so many times, then succeed."""
+            self.started[call.step_id] += 1
+            self.keys.append(call.idempotency_key)
+            if call.attempt <= int(str(input.get("times", 0))):
+                raise StepFailed("not yet", code=str(input.get("code", "flaky")))
+            return {"attempt": call.attempt}
+
+        @step_type("test.hang", schema=OBJECT, output=OBJECT, example={})
+        def hang(call: StepCall, input: JsonObject) -> JsonObject:
+            """Do not end before it is asked to stop."""
+            self.entered.set()
+            call.cancelled.wait(30)
+            self.late.append(call.path)
+            if input.get("polite", True):
+                raise RunCancelled("gave way")
+            return {"late": True}
+
+        @step_type("test.operational", schema=OBJECT, output=OBJECT, example={})
+        def operational(call: StepCall, input: JsonObject) -> Outcome:
+            """Run, with a bad outcome."""
+            return Outcome({"status": 500}, operational_errors=["the server said 500"])
+
+        @step_type("test.python", schema=OBJECT, output=OBJECT, example={})
+        def python(call: StepCall, input: JsonObject) -> JsonObject:
+            """Give what no store can hold."""
+            given: dict[str, Any] = {
+                "nan": {"a": [float("nan")]},
+                "bytes": {"b": b""},
+                "none": None,
+                "raise": None,
+                "huge": {"x": "x" * (65 << 20)},
+            }
+            if input["what"] == "raise":
+                raise KeyError("x" * 10_000_000)
+            return given[str(input["what"])]  # type: ignore[no-any-return]
+
+        @step_type("test.busy", schema=OBJECT, output=OBJECT, example={})
+        def busy(call: StepCall, input: JsonObject) -> JsonObject:
+            """Count how many of these run at a moment; none ends before as many run as `together` says."""
+            with self._lock:
+                self.running += 1
+                self.most_running = max(self.most_running, self.running)
+                if self.running >= int(str(input.get("together", 1))):
+                    self.entered.set()
+            self.entered.wait(10)
+            with self._lock:
+                self.running -= 1
+            return {}
+
+        return [echo, flaky, hang, operational, python, busy]
+
+
+@pytest.fixture
+def bench() -> Iterator[Workbench]:
+    made = Workbench()
+    yield made
+    made.engine.close()

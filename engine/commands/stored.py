@@ -1,0 +1,82 @@
+"""``flo add``, ``flo list`` and ``flo show``: stored workflows."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from flo.engine import app
+from flo.engine.commands.options import json_option, steps_option, store_option
+from flo.engine.commands.output import note, print_json, print_json_list, print_table, warn, write
+from flo.engine.commands.sources import check_file
+from flo.engine.instants import write_instant
+from flo.engine.reading import parse_json
+from flo.engine.stores.base import StoredWorkflow
+from flo.engine.values import JsonObject
+
+
+@click.command(short_help="Store a workflow under its name: a new version.")
+@click.argument("files", metavar="FILE|-", nargs=-1, required=True)
+@store_option
+@steps_option
+@json_option
+def add(files: tuple[str, ...], store: str | None, steps: tuple[str, ...], as_json: bool) -> None:
+    """Store workflows under their names. The same name again makes a new version; the same document does not.
+
+    Every file is checked before the first one is stored. 'flo add -' reads from standard input: paste.
+    """
+    with app.open(store, steps=steps) as engine:
+        checked = [check_file(engine, file) for file in files]
+        for warning in (warning for one in checked for warning in one.warnings):
+            warn(str(warning))
+        added = [engine.add(one.workflow) for one in checked]
+    if as_json:
+        answers = [_as_json(stored) for stored in added]
+        print_json(answers[0] if len(answers) == 1 else answers)
+    else:
+        for stored in added:
+            note(f"{stored.name!r} is stored, version {stored.version}")
+
+
+@click.command("list", short_help="List the stored workflows.")
+@store_option
+@json_option
+def list_stored(store: str | None, as_json: bool) -> None:
+    """List the stored workflows, the newest version of each, by name."""
+    with app.open(store) as engine:
+        found = engine.store.workflows.list()
+    if as_json:
+        print_json_list(_as_json(stored) for stored in found)
+    elif found:
+        rows = [(held.name, str(held.version), write_instant(held.created_at), held.id) for held in found]
+        print_table(("NAME", "VERSION", "STORED", "ID"), rows)
+    else:
+        note("no workflow is stored; 'flo add FILE' stores one")
+
+
+@click.command(short_help="Print a stored workflow as it was added.")
+@click.argument("name")
+@click.option("--version", type=click.IntRange(min=1), metavar="N", help="An older version.")
+@store_option
+@json_option
+def show(name: str, version: int | None, store: str | None, as_json: bool) -> None:
+    """Print a stored workflow exactly as it was added. With --json: what is kept of it, and its document."""
+    with app.open(store) as engine:
+        stored = engine.stored(name, version)
+    if as_json:
+        print_json({**_as_json(stored), "document": parse_json(stored.document, name)})
+    else:
+        write(stored.document)
+        if sys.stdout.isatty() and not stored.document.endswith("\n"):
+            write("\n")
+
+
+def _as_json(stored: StoredWorkflow) -> JsonObject:
+    return {
+        "id": stored.id,
+        "name": stored.name,
+        "version": stored.version,
+        "digest": stored.digest,
+        "createdAt": write_instant(stored.created_at),
+    }

@@ -1,0 +1,38 @@
+"""The command and its sub-commands: what each does in a line, and where it lies."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from flo.engine.commands.group import CommandGroup, Deferred
+
+COMMANDS: Final = {
+    "run": Deferred("flo.engine.commands.run:run", "Run a workflow now, in this process, to its end."),
+    "validate": Deferred("flo.engine.commands.validate:validate", "Check a workflow, and tell every problem at once."),
+    "add": Deferred("flo.engine.commands.stored:add", "Store a workflow under its name: a new version."),
+    "list": Deferred("flo.engine.commands.stored:list_stored", "List the stored workflows."),
+    "show": Deferred("flo.engine.commands.stored:show", "Print a stored workflow as it was added."),
+    "data": Deferred("flo.engine.commands.data:data", "Read and write the rows of the store."),
+    "executions": Deferred("flo.engine.commands.executions:executions", "Look at runs: how they ended, and their log."),
+    "recipes": Deferred("flo.engine.commands.recipes:recipes", "The workflows that come with flo."),
+    "steps": Deferred("flo.engine.commands.steps:steps", "The step types that are installed."),
+    "schema": Deferred("flo.engine.commands.schema:schema", "Print a JSON Schema: of workflows, or of a step's input."),
+    "logic": Deferred("flo.engine.commands.tools:logic", "Print what a JSONLogic rule gives."),
+    "render": Deferred("flo.engine.commands.tools:render", "Print what a template gives."),
+    "doctor": Deferred("flo.engine.commands.doctor:doctor", "Look at the installation and the store."),
+    "migrate": Deferred("flo.engine.commands.doctor:migrate", "Bring the store's schema up to date."),
+}
+
+
+@click.group(
+    cls=CommandGroup,
+    deferred=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done, 1 a mistake in the call, 2 no store, 3 an invalid workflow or a failed run, "
+    "124 timed out, 130 and 143 stopped by a signal.",
+)
+@click.version_option(package_name="flo-engine", message="flo %(version)s")
+def flo() -> None:
+    """Run workflows written as JSON."""

@@ -1,0 +1,62 @@
+"""What a workflow may say but probably does not mean: warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from flo.engine.checking.problems import Report
+from flo.engine.checking.tree import Node, Siblings
+from flo.engine.values import Json
+
+
+def advise(root: Siblings, report: Report) -> None:
+    """Warn about writes to ``$vars`` from iterations that run at once, and about claimed rows changed without a
+    guard."""
+    nodes = list(_all(root))
+    claimed = {_table(node) for node in nodes if node.type.name == "data-store.atomic-claim"}
+    for node in nodes:
+        if node.type.name == "core.set-variable":
+            _shared_variables(node, report)
+        elif node.type.name == "data-store.atomic-update" and _table(node) in claimed and not _guarded(node):
+            report.warn(
+                (*node.place, "input"),
+                "this workflow claims rows of the table, and the update has no guard on 'claimedBy': it may overwrite"
+                " a row that another execution has claimed since; add a where on 'claimedBy' equals"
+                " '<< $execution.id >>'",
+            )
+
+
+def _all(siblings: Siblings) -> Iterator[Node]:
+    for node in siblings.nodes:
+        yield node
+        for branch in node.branches.values():
+            yield from _all(branch)
+
+
+def _table(node: Node) -> Json:
+    return node.input.get("tableName")
+
+
+def _guarded(node: Node) -> bool:
+    return "claimedBy" in _fields(node.input.get("where"))
+
+
+def _fields(where: Json) -> set[Json]:
+    if isinstance(where, list):
+        return {name for held in where for name in _fields(held)}
+    if isinstance(where, Mapping):
+        own = {where["field"]} if isinstance(where.get("field"), str) else set()
+        return own | {name for group in ("all", "any") for name in _fields(where.get(group))}
+    return set()
+
+
+def _shared_variables(node: Node, report: Report) -> None:
+    for _, siblings in node.around():
+        owner = siblings.owner
+        if owner is None:
+            return
+        concurrency = owner.input.get("concurrency", 1)
+        if (siblings.loop and concurrency != 1) or siblings.parallel:
+            what = f"steps of {owner.id!r} run at once and write to the same '$vars': the last one stands"
+            report.warn((*node.place, "input"), what)
+            return

@@ -1,0 +1,125 @@
+"""From a checked tree of steps to the records that run: every template and condition compiled, every path checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flo.engine.checking.inputs import check_input
+from flo.engine.checking.problems import Report
+from flo.engine.checking.references import check_path
+from flo.engine.checking.tree import Names, Node, Siblings, at_place, expand
+from flo.engine.errors import ExpressionInvalid, caret
+from flo.engine.language.conditions import CompiledCondition, compile_condition
+from flo.engine.language.templates import Template, compile_template
+from flo.engine.language.workflow import Block, OnFailure, Step
+from flo.engine.retry import ONCE, Retry
+from flo.engine.values import Json, Place
+
+
+class Compiler:
+    """Compiles the steps of one document. What does not compile, or refers to what it cannot see, is reported.
+
+    ``shown`` gives a place in the document as people read it.
+    """
+
+    def __init__(self, names: Names, report: Report, shown: Callable[[Place], str]) -> None:
+        self._names, self._report, self._shown = names, report, shown
+
+    def block(self, siblings: Siblings) -> Block:
+        """Compile a list."""
+        steps = tuple(self._step(node) for node in siblings.nodes)
+        return Block(steps, tuple(siblings.needs), siblings.plain and not siblings.parallel)
+
+    def _step(self, node: Node) -> Step:
+        raw, label = node.fields, self._shown(node.place)
+        skip = self._condition(raw["skipCondition"], node, ("skipCondition",)) if "skipCondition" in raw else None
+        held = {place for branch in node.type.branches for _, place in expand(branch, node.input)}
+        conditions: dict[str, CompiledCondition] = {}
+        for pattern in node.type.conditions:
+            for text, place in expand(pattern, node.input):
+                held.add(place)
+                more = ("$index",) if node.type.loops else ()
+                conditions[text] = self._condition(at_place(node.input, place), node, ("input", *place), more)
+        fields = {
+            key: self._template(_without(value, held, (key,)), node, ("input", key))
+            for key, value in node.input.items()
+            if (key,) not in held
+        }
+        return Step(
+            id=node.id,
+            type=node.type.name,
+            place=label,
+            input=fields,
+            recheck=check_input(node, label, self._report),
+            branches={text: self.block(siblings) for text, siblings in node.branches.items()},
+            conditions=conditions,
+            skip=skip,
+            depends_on=tuple(raw["dependsOn"]) if isinstance(raw.get("dependsOn"), list) else None,  # type: ignore[arg-type]
+            on_failure=_on_failure(node),
+            retry=retry_of(raw.get("retry")),
+            timeout_ms=_timeout(raw.get("timeoutMilliseconds")),
+            exact=frozenset(node.type.exact),
+        )
+
+    def _template(self, value: Json, node: Node, place: Place) -> Template:
+        template = compile_template(value, self._reporter(node, place))
+        for inside, path in template.paths:
+            check_path(path, (*node.place, *place, *inside), node, self._names, self._report)
+        return template
+
+    def _condition(self, value: Json, node: Node, place: Place, more: tuple[str, ...] = ()) -> CompiledCondition:
+        condition = compile_condition(value, self._reporter(node, place))
+        for inside, path in condition.paths:
+            check_path(path, (*node.place, *place, *inside), node, self._names, self._report, more)
+        return condition
+
+    def _reporter(self, node: Node, place: Place) -> Callable[[Place, ExpressionInvalid], None]:
+        def told(inside: Place, problem: ExpressionInvalid) -> None:
+            self._report.error((*node.place, *place, *inside), expression_problem(problem))
+
+        return told
+
+
+def expression_problem(problem: ExpressionInvalid) -> str:
+    """A problem of an expression, with the place in it."""
+    return f"{problem.message}\n{caret(problem.text, problem.position)}" if problem.text else problem.message
+
+
+def retry_of(raw: Json) -> Retry:
+    """Read ``retry``, which the envelope has checked."""
+    if not isinstance(raw, Mapping):
+        return ONCE
+    known: Any = raw
+    return Retry(
+        max_attempts=known.get("maxAttempts", 1),
+        backoff=known.get("backoff", "fixed"),
+        delay_seconds=known.get("delaySeconds", 1.0),
+        max_delay_seconds=known.get("maxDelaySeconds", 3600.0),
+        jitter=known.get("jitter", 0.0),
+        retry_on=frozenset(known["retryOn"]) if "retryOn" in known else None,
+    )
+
+
+def _timeout(raw: Json) -> int | None:
+    """0 is no limit."""
+    return raw if isinstance(raw, int) and raw > 0 else None
+
+
+def _on_failure(node: Node) -> OnFailure:
+    if node.fields.get("continueOnError") is True or node.tolerant:
+        return "continue"
+    wanted: Any = node.fields.get("onFailure", "halt")
+    chosen: OnFailure = wanted
+    return chosen
+
+
+def _without(value: Json, held: set[Place], place: Place) -> Json:
+    """A copy of ``value`` without what stands at the places of ``held``."""
+    if not any(other[: len(place)] == place for other in held):
+        return value
+    if isinstance(value, Mapping):
+        return {key: _without(inner, held, (*place, key)) for key, inner in value.items() if (*place, key) not in held}
+    if isinstance(value, list):
+        return [_without(inner, held, (*place, at)) for at, inner in enumerate(value)]
+    return value

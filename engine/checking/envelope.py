@@ -1,0 +1,106 @@
+"""The first stage: the fields of the document and of each step, as ``schemas/workflow.schema.json`` has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+from flo.engine.checking.document import UNDER_DEFINITION, Document
+from flo.engine.checking.openness import Open, validator
+from flo.engine.checking.problems import Report
+from flo.engine.checking.violations import Violation, violations
+from flo.engine.language.grammar import LITERALS, OPERATOR_WORDS
+from flo.engine.language.marks import has_marks
+from flo.engine.language.scope import ROOTS
+from flo.engine.values import Json, JsonObject, Place
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+    from jsonschema.protocols import Validator
+
+_RESERVED: Final = frozenset({*ROOTS, *LITERALS, *OPERATOR_WORDS, "not"})
+
+
+@cache
+def workflow_schema() -> JsonObject:
+    """The schema of a workflow, as it ships."""
+    text = files("flo.schemas").joinpath("workflow.schema.json").read_text(encoding="utf-8")
+    schema: JsonObject = json.loads(text)
+    return schema
+
+
+def check_document(document: Document, report: Report) -> None:
+    """Check every field of the document but its steps."""
+    if document.lone_step:
+        return
+    whole: Mapping[str, Any] = _with_open_steps(document.whole)
+    definition = whole.get("definition")
+    if isinstance(definition, Mapping):
+        whole = {**whole, "definition": _with_open_steps(definition)}
+    for error in _validators()[0].iter_errors(whole):
+        for violation in _said(error):
+            report.error(violation.place, violation.message + _template_hint(document.whole, violation.place))
+
+
+def check_step(step: Json, place: Place, report: Report) -> bool:
+    """Check the fields of one step but what is in its ``input``; says whether they are sound."""
+    shallow = {**step, "input": {}} if isinstance(step, Mapping) and isinstance(step.get("input"), Mapping) else step
+    found = violations(_validators()[1].iter_errors(shallow))
+    for violation in found:
+        report.error((*place, *violation.place), violation.message + _template_hint(step, violation.place))
+    if found or not isinstance(step, Mapping):
+        return False
+    if step["stepId"] in _RESERVED:
+        report.error((*place, "stepId"), f"{step['stepId']!r} means something else in expressions; choose another name")
+    if step.get("continueOnError") is True and step.get("onFailure", "continue") != "continue":
+        what = f"'continueOnError' is true, which is 'onFailure': \"continue\"; it says {step['onFailure']!r}"
+        report.error((*place, "onFailure"), what)
+    return True
+
+
+@cache
+def _validators() -> tuple[Validator, Validator]:
+    """Those of the document and of a step."""
+    whole = validator(workflow_schema())
+    definitions: Any = workflow_schema()["$defs"]
+    return whole, whole.evolve(schema=definitions["step"])
+
+
+def _with_open_steps(fields: JsonObject) -> Mapping[str, Any]:
+    """The same fields, nothing known of the steps but how many there are."""
+    steps = fields.get("steps")
+    return {**fields, "steps": [Open() for _ in steps]} if isinstance(steps, list) else fields
+
+
+def _said(error: ValidationError) -> Iterable[Violation]:
+    if error.validator == "oneOf" and not error.absolute_path and error.context:
+        return [Violation((), "'steps' is required")]
+    if error.validator is None:
+        name = error.absolute_path[0]
+        return [Violation((name,), f"{name!r} stands beside 'definition'; it belongs into it, to 'steps'")]
+    found = violations([error])
+    if tuple(error.absolute_path) == ("definition",) and error.validator == "additionalProperties":
+        return [
+            Violation(each.place, f"only {', '.join(map(repr, UNDER_DEFINITION))} stand in 'definition'")
+            if each.place[-1] in _top_level()
+            else each
+            for each in found
+        ]
+    return found
+
+
+def _top_level() -> JsonObject:
+    properties: Any = workflow_schema()["properties"]
+    return properties  # type: ignore[no-any-return]
+
+
+def _template_hint(value: Any, place: Place) -> str:
+    for part in place:
+        try:
+            value = value[part]
+        except (LookupError, TypeError):
+            return ""
+    return "; a template cannot stand here" if isinstance(value, str) and has_marks(value) else ""

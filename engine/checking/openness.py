@@ -1,0 +1,156 @@
+"""Checking a value against a JSON Schema before its templates have a value: what they leave open is passed over, and
+noted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from flo.engine.values import Json, JsonObject, Place
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+    from jsonschema.protocols import Validator
+
+Marks = Literal["none", "text", "lone"]
+"""What a string holds: no template, templates with text around, or nothing but one expression."""
+
+
+class Open:
+    """The value of a lone expression: any JSON. ``asked`` says that a schema wants to know more about it."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self) -> None:
+        self.asked = False
+
+
+class OpenText(str):
+    """A text whose templates have no value yet."""
+
+    asked = False
+
+
+class OpenObject(dict[str, Any]):
+    """An object with something open in it."""
+
+    asked = False
+
+
+class OpenList(list[Any]):
+    """A list with something open in it."""
+
+    asked = False
+
+
+Holder = Open | OpenText | OpenObject | OpenList
+
+_PYTHON: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "null": type(None),
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+    "string": str,
+    "array": Sequence,
+    "object": Mapping,
+}
+
+_ABOUT_THE_WHOLE: Final = ("enum", "const", "uniqueItems", "contains", "not", "if", "unevaluatedItems")
+_ABOUT_TEXT: Final = ("enum", "const", "not", "if", "pattern", "minLength", "maxLength", "format")
+_TRANSPARENT: Final = ("$ref", "$dynamicRef", "allOf")
+
+
+def opened(value: Json, marks: Callable[[str], Marks], found: dict[Place, Holder], place: Place = ()) -> Any:
+    """A copy of ``value`` in which templates stand open. ``found`` takes what is open, by its place."""
+    if isinstance(value, str):
+        kind = marks(value)
+        if kind == "none":
+            return value
+        found[place] = held = Open() if kind == "lone" else OpenText(value)
+        return held
+    before = len(found)
+    if isinstance(value, Mapping):
+        pairs = {key: opened(inner, marks, found, (*place, key)) for key, inner in value.items()}
+        if len(found) == before:
+            return pairs
+        found[place] = around = OpenObject(pairs)
+        return around
+    if isinstance(value, Sequence):
+        items = [opened(inner, marks, found, (*place, index)) for index, inner in enumerate(value)]
+        if len(found) == before:
+            return items
+        found[place] = listed = OpenList(items)
+        return listed
+    return value
+
+
+def validator(schema: JsonObject) -> Validator:
+    """A validator (2020-12) of step inputs. A whole number is written without a point; references stay inside."""
+    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+
+    return _validator_class()(schema, registry=REGISTRY)  # type: ignore[no-any-return]
+
+
+@cache
+def _validator_class() -> Callable[..., Any]:
+    """Made once, when the first document is checked: jsonschema takes a tenth of a second to import."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+
+    kinds = {name: _is_kind(name) for name in ("null", "boolean", "integer", "number", "string", "array", "object")}
+    types = Draft202012Validator.TYPE_CHECKER.redefine_many(kinds)
+    keywords = {name: _guarded(name, function) for name, function in Draft202012Validator.VALIDATORS.items()}
+    made: Callable[..., Any] = extend(  # type: ignore[no-untyped-call]
+        Draft202012Validator, {**keywords, "oneOf": _one_of}, type_checker=types
+    )
+    return made
+
+
+def _is_kind(name: str) -> Callable[[Any, Any], bool]:
+    python = _PYTHON[name]
+
+    def is_kind(checker: Any, value: Any) -> bool:
+        if isinstance(value, bool):
+            return name == "boolean"
+        if isinstance(value, str):
+            return name == "string"
+        return isinstance(value, python)
+
+    return is_kind
+
+
+Keyword = Callable[[Any, Any, Any, Any], "Iterator[ValidationError] | None"]
+
+
+def _guarded(name: str, function: Keyword) -> Keyword:
+    about_whole, about_text, transparent = name in _ABOUT_THE_WHOLE, name in _ABOUT_TEXT, name in _TRANSPARENT
+
+    def keyword(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError] | None:
+        skip = False
+        if isinstance(instance, Open):
+            skip = not transparent
+        elif isinstance(instance, OpenText):
+            skip = about_text
+        elif isinstance(instance, OpenObject | OpenList):
+            skip = about_whole
+        if not skip:
+            return function(validator, wanted, instance, schema)
+        instance.asked = True
+        return None
+
+    return keyword
+
+
+def _one_of(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """``oneOf``, where something open may fit several forms: which one is known later."""
+    from jsonschema import Draft202012Validator
+
+    if isinstance(instance, Open):
+        instance.asked = True
+        return
+    errors = list(Draft202012Validator.VALIDATORS["oneOf"](validator, wanted, instance, schema) or ())
+    if isinstance(instance, OpenText | OpenObject | OpenList) and errors and not errors[0].context:
+        instance.asked = True
+        return
+    yield from errors

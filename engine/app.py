@@ -164,8 +164,8 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
             from flo.engine.stores.postgres import PostgresStore
 
             return PostgresStore.open(url, clock)
-    hint = did_you_mean(scheme, SCHEMES) if colon else f"; did you mean 'sqlite:{url}'?"
-    raise InputInvalid("store", f"{scheme + colon!r} is no kind of store: memory, sqlite or postgresql{hint}")
+    near = did_you_mean(scheme.partition("/")[0], SCHEMES) or f"; did you mean {f'sqlite:{url}'!r}?"
+    raise InputInvalid("store", f"{url!r} is no store: write memory:, sqlite:PATH or postgresql://…{near}")
 
 
 def _sqlite_path(url: str, rest: str) -> Path:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextvars
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from queue import SimpleQueue
 
 from flo.engine.executions import StepState
 from flo.engine.language.workflow import Block, Step
@@ -48,33 +49,49 @@ def run_graph(
     waiting = dict(enumerate(steps))
     ended: set[int] = set()
     skipped: set[int] = set()
-    running: dict[Future[End], int] = {}
+    running = 0
     halted: BaseException | None = None
-    with ThreadPoolExecutor(min(concurrency, max(1, len(steps))), "flo-graph") as pool:
-        while running or (waiting and halted is None):
-            ready = [] if halted else [at for at in waiting if ended.issuperset(needs[at])]
-            for at in ready[: max(0, concurrency - len(running))]:
-                step = waiting.pop(at)
-                if skipped.intersection(needs[at]):
-                    skip_step(frame, step)
-                    skipped.add(at)
-                    ended.add(at)
-                else:
-                    carried = contextvars.copy_context()
-                    running[pool.submit(carried.run, run_step, frame, step)] = at
-            if not running:
-                continue
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                at = running.pop(future)
+    results: SimpleQueue[tuple[int, End | BaseException]] = SimpleQueue()
+    while running or (waiting and halted is None):
+        ready = [] if halted else [at for at in waiting if ended.issuperset(needs[at])]
+        for at in ready[: concurrency - running]:
+            step = waiting.pop(at)
+            if skipped.intersection(needs[at]):
+                skip_step(frame, step)
+                skipped.add(at)
                 ended.add(at)
-                try:
-                    end = future.result()
-                    if end.state is StepState.FAILED and _tolerated(frame, steps[at], end) == "skip":
-                        skipped.add(at)
-                except BaseException as error:
-                    halted = halted or error
+            else:
+                _start(frame, step, at, run_step, results)
+                running += 1
+        if not running:
+            continue
+        at, end = results.get()
+        running -= 1
+        ended.add(at)
+        try:
+            if isinstance(end, BaseException):
+                raise end
+            if end.state is StepState.FAILED and _tolerated(frame, steps[at], end) == "skip":
+                skipped.add(at)
+        except BaseException as error:  # raised again once what runs has ended
+            halted = halted or error
     if halted is not None:
         raise halted
+
+
+def _start(
+    frame: Frame, step: Step, at: int, run_step: RunStep, results: SimpleQueue[tuple[int, End | BaseException]]
+) -> None:
+    """Run a step in a thread of its own, one that never keeps the process from ending."""
+
+    def body() -> None:
+        try:
+            results.put((at, run_step(frame, step)))
+        except BaseException as error:  # raised again in the thread of the list
+            results.put((at, error))
+
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(body,), name=f"flo-step-{step.id}", daemon=True).start()
 
 
 def _tolerated(frame: Frame, step: Step, end: End) -> str:

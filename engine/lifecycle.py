@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import time
 from dataclasses import dataclass
@@ -84,7 +85,8 @@ class Runner:
         run = self._start(workflow, version, initial)
         cancellation = Cancellation()
         body = _Body(self.interpreter, Frame(run, run.scope, cancellation))
-        threading.Thread(target=body.work, name="flo-run", daemon=True).start()
+        context = contextvars.copy_context()
+        threading.Thread(target=context.run, args=(body.work,), name="flo-run", daemon=True).start()
         _watch(body.done, cancellation, cancelled or threading.Event(), timeout_ms, self.grace_seconds)
         return self._finish(run, body, cancellation)
 
@@ -134,18 +136,24 @@ class Runner:
         return run
 
     def _finish(self, run: Run, body: _Body, cancellation: Cancellation) -> RunResult:
-        """Record how the run ended. What a step that was given up does later finds the recorder sealed."""
+        """Record how the run ended. What a step that was given up does later finds the recorder sealed.
+
+        The final state is written also where the records of the steps cannot be, a full disk for one.
+        """
         self.renewer.let_go(run.execution.id)
-        state, error = _verdict(run, body, cancellation)
-        run.recorder.flush()
+        lost: StoreError | None = body.raised if isinstance(body.raised, StoreError) else None
+        try:
+            run.recorder.flush()
+        except StoreError as unrecorded:
+            lost = lost or unrecorded
         run.recorder.seal()
+        state, error = _verdict(run, lost or body.raised, body, cancellation)
         execution = self.store.executions.move(run.execution.id, state, output=body.output, error=error)
         duration = (self.clock.monotonic() - body.started) * 1000
         self.bus.announce(ExecutionEnded(execution, duration))
-        result = RunResult(execution.id, run.workflow.name, state, body.output, _steps(run), error, duration)
-        if isinstance(body.raised, StoreError):
-            raise body.raised
-        return result
+        if lost is not None:
+            raise lost
+        return RunResult(execution.id, run.workflow.name, state, body.output, _steps(run), error, duration)
 
 
 class _Body:
@@ -190,10 +198,12 @@ def _watch(
             return
 
 
-def _verdict(run: Run, body: _Body, cancellation: Cancellation) -> tuple[ExecutionState, JsonObject | None]:
+def _verdict(
+    run: Run, raised: BaseException | None, body: _Body, cancellation: Cancellation
+) -> tuple[ExecutionState, JsonObject | None]:
     """The final state, and the error that goes with it. A run that came to its end before it could be stopped has
     ended."""
-    match body.raised:
+    match raised:
         case None if body.done.is_set():
             tolerated = run.tolerated > 0
             return (ExecutionState.COMPLETED_WITH_ERRORS if tolerated else ExecutionState.SUCCESS), None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import random
 import threading
 from collections.abc import Callable
@@ -181,7 +182,8 @@ def _attempt(attempts: _Attempts, resolved: JsonObject, make_engine: MakeEngine)
         finally:
             done.set()
 
-    threading.Thread(target=body, name=f"flo-step-{attempts.path}", daemon=True).start()
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(body,), name=f"flo-step-{attempts.path}", daemon=True).start()
     try:
         ended = done.wait(seconds)
         if not ended:

@@ -105,7 +105,7 @@ def _workflow(document: Document, block: Block, key: Template | None) -> Workflo
     return Workflow(
         document=document.whole,
         text=text,
-        digest=sha256(dump(document.whole).encode()).hexdigest(),
+        digest=sha256(text.encode()).hexdigest(),
         source=document.source,
         block=block,
         options=_options(meaning.get("options", {}), key),

@@ -32,6 +32,7 @@ class Workbench:
         self.started: Counter[str] = Counter()
         self.keys: list[str] = []
         self.entered = threading.Event()
+        self.released = threading.Event()
         self.late: list[str] = []
         self.running = 0
         self.most_running = 0
@@ -73,6 +74,8 @@ class Workbench:
             """Do not end before it is asked to stop."""
             self.entered.set()
             call.cancelled.wait(30)
+            if input.get("stubborn"):
+                self.released.wait(30)
             self.late.append(call.path)
             if input.get("polite", True):
                 raise RunCancelled("gave way")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from flo.engine.errors import FloError, NotFound, ValueRefused, WorkflowInvalid
+from flo.engine.app import Flo
+from flo.engine.errors import FloError, NotFound, StoreFull, ValueRefused, WorkflowInvalid
 from flo.engine.executions import ExecutionState, StepState
 
 
@@ -373,3 +375,34 @@ def test_execution_and_utilities_are_roots(bench: Any) -> None:
     assert output["now"] == "2026-01-01T00:00:00.000000Z"
     assert output["ago"] == "2025-12-31T23:55:00.000000Z"
     assert output["list"] == []
+
+
+def test_a_run_whose_records_find_no_space_is_failed_in_the_store_and_says_why(bench: Any) -> None:
+    store = bench.engine.store
+
+    class NoSpaceForRecords:
+        """The executions of a store that is full when steps are recorded."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store.executions, name)
+
+        def record(self, steps: Any, lines: Any) -> None:
+            raise StoreFull("the disk is full")
+
+    full = SimpleNamespace(
+        data=store.data, workflows=store.workflows, executions=NoSpaceForRecords(), url=store.url, close=store.close
+    )
+    engine = Flo(full, bench.engine.registry, bench.clock)  # type: ignore[arg-type]
+    with pytest.raises(StoreFull):
+        engine.run({"steps": [echo("a")]})
+    [execution] = store.executions.list()
+    assert execution.state is ExecutionState.FAILED
+    assert execution.error["code"] == "store_error"
+
+
+def test_a_hanging_step_of_a_graph_is_given_up_after_the_timeout(bench: Any) -> None:
+    hang = {"stepId": "h", "stepType": "test.hang", "input": {"polite": False, "stubborn": True}, "dependsOn": []}
+    result = bench.run([hang, echo("b", dependsOn=[])], options={"timeoutMilliseconds": 30})
+    assert result.state is ExecutionState.TIMED_OUT
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name.startswith("flo-"))
+    bench.released.set()

@@ -11,7 +11,7 @@ from flo.engine.comparison import equal
 from flo.engine.errors import ExpressionInvalid, did_you_mean
 from flo.engine.language import rendering
 from flo.engine.language.expressions import Expression, compile_expression, in_order
-from flo.engine.language.grammar import FILTER
+from flo.engine.language.grammar import FILTER, LITERALS
 from flo.engine.language.marks import Piece
 from flo.engine.language.nodes import Node, compared, compared_with_special
 from flo.engine.language.parser import MAX_NESTING, Parser
@@ -229,7 +229,7 @@ class _Reader:
 
     def _name(self, parser: Parser) -> str:
         token = parser.advance()
-        if token.kind != "name" or not _ASSIGNED.fullmatch(token.text):
+        if token.kind != "name" or not _assignable(token.text):
             came = f"{token.text!r} came" if token.text else "the tag ends"
             raise parser.problem(f"a name is missing here; {came}", token.position)
         return token.text
@@ -237,7 +237,7 @@ class _Reader:
     def _assign(self, piece: Piece) -> Part:
         found = re.match(r"\s*([^\s=]*)\s*(=?)", piece.text)
         name, equals = (found[1], found[2]) if found else ("", "")
-        if not _ASSIGNED.fullmatch(name):
+        if not _assignable(name):
             raise self.problem(
                 f"{name!r} is no name that can be assigned" if name else "a name to assign is missing", piece
             )
@@ -253,6 +253,11 @@ class _Reader:
         if not self.loops:
             raise self.problem(f"{piece.name!r} stands outside of a 'for'", piece)
         return Part(rendering.jump(rendering.Jump(piece.name)), True)
+
+
+def _assignable(name: str) -> bool:
+    """Whether an expression could read a value by this name."""
+    return bool(_ASSIGNED.fullmatch(name)) and name not in LITERALS and name != "not"
 
 
 def _joined(bodies: Sequence[Sequence[Part]]) -> tuple[list[Draw], bool]:

@@ -11,8 +11,6 @@ from flo.engine.language.paths import Path, Run
 from flo.engine.language.scope import Missing, OnMissing, Scope
 from flo.engine.values import Json
 
-__all__ = ["Expression", "Path", "compile_expression"]
-
 
 @dataclass(frozen=True, slots=True)
 class Expression:

@@ -137,12 +137,12 @@ def range_of(start: Run, end: Run, source: str, position: int) -> Run:
     return run
 
 
-def access(inner: Run, keys: Sequence[tuple[Run, int]], source: str, position: int) -> Run:
-    """``(x | first).name``: steps into what no path leads to. Each key comes with where it ends in ``source``."""
+def access(inner: Run, keys: Sequence[Run], missing: Missing) -> Run:
+    """``(x | first).name``: steps into what no path leads to, or ``missing``."""
 
     def run(scope: Scope, on_missing: OnMissing) -> Value:
         value = inner(scope, on_missing)
-        for part, end in keys:
+        for part in keys:
             if isinstance(value, Missing):
                 return value
             key = part(scope, on_missing)
@@ -150,7 +150,7 @@ def access(inner: Run, keys: Sequence[tuple[Run, int]], source: str, position: i
                 return key
             found = follow(value, key)
             if isinstance(found, Nowhere):
-                return Missing(source[position:end], source=source, position=position)
+                return missing
             value = found
         return value
 

@@ -13,6 +13,7 @@ from flo.engine.language.lexer import Token, tokenize
 from flo.engine.language.nodes import Node
 from flo.engine.language.operators import Value
 from flo.engine.language.paths import Path, Run, Segment, getter
+from flo.engine.language.scope import Missing
 from flo.engine.values import MAX_DEPTH, Json
 
 MAX_NESTING: Final = 100
@@ -293,16 +294,17 @@ class Parser:
 
     def _steps(self, node: Node, token: Token) -> Node:
         """Read the steps into something that is no path: ``(x | first).name``."""
-        keys: list[tuple[Run, int]] = []
+        keys: list[Run] = []
         inside = [node]
         while (step := self._step()) is not None:
             if isinstance(step, Node):
                 inside.append(step)
-            part = step.run if isinstance(step, Node) else nodes.constant(step)
-            keys.append((part, self.tokens[self.index - 1].end))
+            keys.append(step.run if isinstance(step, Node) else nodes.constant(step))
         if not keys:
             return node
-        return self._node(nodes.access(node.run, keys, self.source, token.position), *inside)
+        text = self.source[token.position : self.tokens[self.index - 1].end]
+        missing = Missing(text, source=self.source, position=token.position)
+        return self._node(nodes.access(node.run, keys, missing), *inside)
 
     def _group(self) -> Node:
         opening = self.advance()

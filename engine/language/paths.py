@@ -124,12 +124,11 @@ def _meta_getter(path: Path) -> Run:
 
 def _computed_getter(path: Path, computed: Mapping[int, Run]) -> Run:
     def get(scope: Scope, on_missing: OnMissing) -> Json | Missing:
-        value: Json | Missing = scope.root(path.root)
+        kept = scope.meta(path.root) if path.segments[0] == META else None
+        first = 0 if kept is None or isinstance(kept, Missing) else 1
+        value = kept if first else scope.root(path.root)
         if isinstance(value, Missing):
             return path.missing(-1)
-        first = 0
-        if path.segments[0] == META and not isinstance(kept := scope.meta(path.root), Missing):
-            value, first = kept, 1
         for number in range(first, len(path.segments)):
             key: Json | Missing = path.segments[number]
             if number in computed:

@@ -12,7 +12,7 @@ from flo.engine.language.expressions import Expression
 from flo.engine.language.operators import MAX_TEXT, settle, truthy, written
 from flo.engine.language.paths import Run
 from flo.engine.language.scope import OnMissing, Scope
-from flo.engine.values import MAX_DEPTH, Json, kind_of
+from flo.engine.values import MAX_DEPTH, Json, kind_of, shown
 
 MAX_LOOPS: Final = 100_000
 """The loops of one text go round this many times in total."""
@@ -127,7 +127,7 @@ def assigned(name: str, expression: Expression) -> Draw:
 
     def draw(canvas: Canvas, scope: Scope) -> None:
         value = expression.evaluate(scope, canvas.on_missing)
-        canvas.assigned -= _weight(value, canvas.assigned) if computed else 1
+        canvas.assigned -= _weight(value, {}) if computed else 1
         if canvas.assigned < 0:
             raise TemplateFailed("the assigned values grow too large", text=expression.text)
         canvas.names[name] = value
@@ -135,20 +135,21 @@ def assigned(name: str, expression: Expression) -> Draw:
     return draw
 
 
-def _weight(value: Json, most: int) -> int:
-    """Count the parts of a value, each as often as it would be written; past ``most`` the count may stop."""
-    total, waiting = 1, [(value, 0)]
-    while waiting and total <= most:
-        held, depth = waiting.pop()
-        if isinstance(held, str):
-            total += len(held) // 64
-        elif isinstance(held, dict | list):
-            if depth >= MAX_DEPTH:
-                return most + 1
-            total += len(held)
-            parts = held.values() if isinstance(held, dict) else held
-            waiting += [(part, depth + 1) for part in parts if isinstance(part, str | dict | list)]
-    return total
+def _weight(value: Json, seen: dict[int, int], depth: int = 0) -> int:
+    """Count the parts of a value, each as often as it would be written. ``seen`` keeps the count of each list and
+    object, so that one that is held many times is looked through once."""
+    if isinstance(value, str):
+        return 1 + len(value) // 64
+    if not isinstance(value, dict | list):
+        return 1
+    if depth > MAX_DEPTH:
+        return MAX_ASSIGNED + 1
+    if id(value) not in seen:
+        total = 1
+        for part in value.values() if isinstance(value, dict) else value:
+            total += _weight(part, seen, depth + 1)
+        seen[id(value)] = total
+    return seen[id(value)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,5 +231,5 @@ def _count(loop: Loop, run: Run | None, what: str, canvas: Canvas, scope: Scope)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise loop.fail(f"the {what} of 'for' is a whole number from 0 on, but {kind_of(value)} came")
+        raise loop.fail(f"the {what} of 'for' is a whole number from 0 on, but {shown(value)} came")
     return value

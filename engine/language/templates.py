@@ -87,6 +87,8 @@ def _blocks(draw: Draw) -> Evaluate:
             draw(canvas, scope.child(names))
         except RecursionError:
             raise TemplateFailed("the block tags or their values nest too deep") from None
+        except MemoryError:
+            raise TemplateFailed("the block tags take more memory than there is") from None
         return "".join(canvas.output)
 
     return evaluate

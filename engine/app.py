@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 from flo.engine.checking.load import Checked, check_input, load
 from flo.engine.clock import Clock, SystemClock
@@ -159,7 +159,8 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
         case "sqlite":
             from flo.engine.stores.sqlite import SqliteStore
 
-            return SqliteStore.open(_sqlite_path(url, rest), clock or SystemClock())
+            path, synchronous = _sqlite_parts(url, rest)
+            return SqliteStore.open(path, clock or SystemClock(), synchronous=synchronous)
         case "postgresql" | "postgres" | "postgresql+psycopg":
             from flo.engine.stores.postgres import PostgresStore
 
@@ -168,12 +169,21 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
     raise InputInvalid("store", f"{url!r} is no store: write memory:, sqlite:PATH or postgresql://…{near}")
 
 
-def _sqlite_path(url: str, rest: str) -> Path:
-    """``sqlite:PATH`` is relative to the working folder unless PATH is absolute; ``sqlite:///PATH`` is absolute."""
-    path = unquote(rest.removeprefix("//").partition("?")[0])
+def _sqlite_parts(url: str, rest: str) -> tuple[Path, str]:
+    """The file of a URL, and how sure a commit has to be that it is on the disk.
+
+    ``sqlite:PATH`` is relative to the working folder unless PATH is absolute; ``sqlite:///PATH`` is absolute. The one
+    option is ``?synchronous=``.
+    """
+    path, _, query = rest.removeprefix("//").partition("?")
     if not path:
         raise InputInvalid("store", f"{url!r} names no file: write sqlite:PATH")
-    return Path(path)
+    synchronous = "FULL"
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name != "synchronous":
+            raise InputInvalid("store", f"{url!r} has an unknown option {name!r}; there is 'synchronous'")
+        synchronous = value
+    return Path(unquote(path)), synchronous
 
 
 def read_file(path: Path) -> bytes:

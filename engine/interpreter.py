@@ -108,7 +108,7 @@ class _StepEngine:
         scope = self.frame.scope.child(dict(names)) if names else self.frame.scope
         place = f"{self.step.place}.input.{condition}"
         try:
-            return self.step.conditions[condition].holds(scope, self.frame.run.on_missing(place, self.step.id, scope))
+            return self.step.conditions[condition].holds(scope, self.frame.run.on_missing(place, self.step.id))
         except TemplateFailed as failed:
             raise failed.at(place) from failed
 

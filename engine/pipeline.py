@@ -13,9 +13,9 @@ from flo.engine.cancellation import Cancellation
 from flo.engine.errors import RunCancelled, StepFailed, StoreError, TemplateFailed
 from flo.engine.events import StepRetried, StepStarted
 from flo.engine.executions import StepRecord, StepState
-from flo.engine.language.scope import Missing, Scope
+from flo.engine.language.scope import Missing
 from flo.engine.language.workflow import Step
-from flo.engine.run import Frame, missing_value
+from flo.engine.run import Frame, refuse_missing
 from flo.engine.step import Engine, Failure, Outcome, RunReturned, StepCall, StepType
 from flo.engine.values import Json, JsonObject, LazyList, dump, kind_of, place_under, plain
 
@@ -91,7 +91,7 @@ def _skipped(attempts: _Attempts) -> bool:
         return False
     place = f"{step.place}.skipCondition"
     try:
-        return step.skip.holds(frame.scope, frame.run.on_missing(place, step.id, frame.scope))
+        return step.skip.holds(frame.scope, frame.run.on_missing(place, step.id))
     except TemplateFailed as failed:
         raise _placed(failed, place) from failed
 
@@ -108,7 +108,7 @@ def _resolve(attempts: _Attempts) -> JsonObject:
             resolved[key] = resolver.resolve(scope, _unreachable)
         else:
             place = f"{step.place}.input.{key}"
-            told = _refuse(scope, place) if key in step.exact else run.on_missing(place, step.id, scope)
+            told = refuse_missing(place) if key in step.exact else run.on_missing(place, step.id)
             try:
                 resolved[key] = resolver.resolve(scope, told)
             except TemplateFailed as failed:
@@ -120,13 +120,6 @@ def _resolve(attempts: _Attempts) -> JsonObject:
 
 def _unreachable(missing: Missing) -> None:
     raise AssertionError(f"a constant refers to {missing.path}")
-
-
-def _refuse(scope: Scope, place: str) -> Callable[[Missing], None]:
-    def told(missing: Missing) -> None:
-        raise missing_value(missing, scope, place)
-
-    return told
 
 
 def _placed(failed: TemplateFailed, place: str) -> TemplateFailed:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from flo.engine.cancellation import Cancellation
 from flo.engine.clock import Clock
-from flo.engine.errors import TemplateFailed, did_you_mean
+from flo.engine.errors import TemplateFailed
 from flo.engine.events import Bus, LineLogged, StepEnded
 from flo.engine.executions import Execution, LogLine, StepRecord
 from flo.engine.instants import write_instant
@@ -77,33 +76,30 @@ class Run:
             assert isinstance(held, dict)
             self.scope.names["$vars"] = {**held, **pairs}
 
-    def on_missing(self, place: str, step_id: str, scope: Scope) -> OnMissing:
+    def on_missing(self, place: str, step_id: str) -> OnMissing:
         """What a missing value does in the template at ``place``: one warning, or a failure where the workflow is
         strict."""
+        if self.workflow.options.strict:
+            return refuse_missing(place)
 
         def told(missing: Missing) -> None:
-            if self.workflow.options.strict:
-                raise missing_value(missing, scope, place)
             with self._lock:
                 known = (step_id, missing.path) in self._warned
                 self._warned.add((step_id, missing.path))
             if not known:
-                self.log("warn", f"{place}: {missing.path!r} is missing, null is used", step=step_id)
+                message = f"{place}: {missing.path!r} is missing, null is used{missing.hint}"
+                self.log("warn", message, step=step_id)
 
         return told
 
 
-def missing_value(missing: Missing, scope: Scope, place: str) -> TemplateFailed:
-    """A missing value as a failure that names the nearest path that is there."""
-    found: object = None
-    *before, last = missing.path.split(".")
-    if before:
-        found = scope.root(before[0])
-        for part in before[1:]:
-            found = found.get(part) if isinstance(found, Mapping) else None
-    near = [".".join([*before, key]) for key in found] if isinstance(found, Mapping) else []
-    hint = did_you_mean(missing.path, near) if last else ""
-    return TemplateFailed(f"{missing.path!r} is missing{hint}", place=place)
+def refuse_missing(place: str) -> OnMissing:
+    """What a missing value does where it is never tolerated: it fails, and names the nearest key that is there."""
+
+    def told(missing: Missing) -> None:
+        raise TemplateFailed(f"{missing.path!r} is missing{missing.hint}", place=place)
+
+    return told
 
 
 @dataclass(frozen=True, slots=True)

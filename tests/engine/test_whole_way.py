@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from flo.engine.app import Flo, open_store
 from flo.engine.app import open as open_engine
-from flo.engine.errors import ValueRefused
+from flo.engine.errors import InputInvalid, ValueRefused, WorkflowInvalid
 from flo.engine.executions import ExecutionState
 from flo.engine.stores.changes import parse_changes
 from flo.engine.values import dump
@@ -98,12 +99,14 @@ def test_what_no_store_can_hold_is_refused_alike_everywhere_with_its_place(engin
     assert engine.data.get("t", "k") is None
 
 
-def test_a_step_with_text_that_no_store_can_hold_fails_and_writes_nothing(engine: Flo) -> None:
+@pytest.mark.parametrize("written", [json.dumps, lambda document: document], ids=["as text", "as an object"])
+def test_a_document_with_text_that_no_store_can_hold_is_refused_before_it_runs(engine: Flo, written: Any) -> None:
     put = {"stepId": "put", "stepType": "data-store.set", "input": {"tableName": "t", "key": "k", "value": {"s": "\0"}}}
-    result = engine.run(engine.load(json.dumps({"steps": [put]})))
-    assert result.error is not None
-    assert result.error["code"] == "invalid_value"
-    assert "value.s: the character U+0000" in str(result.error["message"])
+    with pytest.raises(WorkflowInvalid) as refused:
+        engine.run(engine.load(written({"steps": [put]})))
+    (problem,) = refused.value.problems
+    assert problem.place == "steps[0].input.value.s"
+    assert "the character U+0000" in problem.message
     assert engine.data.get("t", "k") is None
 
 
@@ -185,3 +188,22 @@ def test_deleting_by_key_leaves_the_same_instant_in_another_spelling(engine: Flo
     result = engine.run({"steps": [step]})
     assert result.steps["s"]["output"] == {"deleted": 1}  # type: ignore[index, call-overload]
     assert engine.data.get("t", "2026-01-01T00:00:00+00:00") is not None
+
+
+def test_a_store_url_may_say_how_sure_a_commit_has_to_be(tmp_path: Path) -> None:
+    for synchronous in ("FULL", "normal", "OFF"):
+        with open_engine(f"sqlite:{tmp_path / 'flo.sqlite'}?synchronous={synchronous}") as opened:
+            assert opened.store.vitals()["synchronous"] == synchronous.upper()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("sqlite:x.sqlite?synchronous=SOMETIMES", "it must be one of FULL, NORMAL, EXTRA, OFF"),
+        ("sqlite:x.sqlite?sync=OFF", "unknown option 'sync'"),
+        ("sqlite:", "names no file"),
+    ],
+)
+def test_a_store_url_that_says_something_else_is_refused(url: str, message: str) -> None:
+    with pytest.raises(InputInvalid, match=message):
+        open_store(url)

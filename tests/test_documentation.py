@@ -3,13 +3,17 @@
 import re
 from pathlib import Path
 
+import pytest
+
+from flo.engine import app
 from flo.engine.language.blocks import TAGS
 from flo.engine.language.filters import FILTERS
 from flo.engine.language.scope import ROOTS
 from flo.engine.stores.changes import Operation
 from flo.engine.stores.filters import Operator
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
 LANGUAGE = (DOCS / "language.md").read_text(encoding="utf-8")
 RUNTIME = (DOCS / "runtime.md").read_text(encoding="utf-8")
 
@@ -44,3 +48,18 @@ def test_every_operator_of_conditions_is_described() -> None:
 
 def test_every_operation_of_changes_is_described() -> None:
     assert named_in_first_column(section(RUNTIME, "Changes")) == set(Operation)
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "language.md"], ids=lambda page: page.name)
+def test_the_workflows_on_a_page_pass_every_check(page: Path) -> None:
+    shown = re.findall(r"^```json\n(\{\n.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert shown
+    with app.open("memory:") as engine:
+        for block in shown:
+            assert engine.load(block).block.steps
+
+
+def test_the_readme_runs_a_recipe_that_ships() -> None:
+    (command,) = re.findall(r"^.*\.venv/bin/flo run (.*)$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    with app.open("memory:") as engine:
+        assert engine.run(ROOT / command).output == {"written": 10, "claimed": 10, "done": 10, "left": 0}

@@ -63,3 +63,17 @@ def test_the_readme_runs_a_recipe_that_ships() -> None:
     (command,) = re.findall(r"^.*\.venv/bin/flo run (.*)$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
     with app.open("memory:") as engine:
         assert engine.run(ROOT / command).output == {"written": 10, "claimed": 10, "done": 10, "left": 0}
+
+
+def test_the_programs_on_the_page_for_programs_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (DOCS / "library.md").read_text(encoding="utf-8")
+    programs = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert len(programs) == 2
+    for program in programs:
+        exec(compile(program, "library.md", "exec"), {})
+    printed = re.search(r"It prints `([^`]+)`", page)
+    assert printed
+    assert capsys.readouterr().out.strip() == printed[1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final
 
 from flo.engine.errors import FilterInvalid, StepFailed
 from flo.engine.instants import parse_duration
@@ -14,69 +13,25 @@ from flo.engine.stores.changes import Change, parse_changes
 from flo.engine.stores.filters import EVERY, Condition, key_is, parse_where
 from flo.engine.stores.ordering import parse_order
 from flo.engine.values import Json, JsonObject, shown
-
-MAX_PAGE: Final = 10_000
-DEFAULT_PAGE: Final = 1_000
-
-TABLE: Final[JsonObject] = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": 512,
-    "description": "The table. It appears with its first row.",
-}
-KEY: Final[JsonObject] = {"type": "string", "minLength": 1, "maxLength": 512, "description": "The row's key."}
-WHERE: Final[JsonObject] = {
-    "type": ["array", "object"],
-    "description": "Conditions `{field, operator, value}`, groups `{all: […]}` and `{any: […]}`.",
-}
-FILTER_MODE: Final[JsonObject] = {
-    "type": "string",
-    "enum": ["all", "any"],
-    "default": "all",
-    "description": "Whether every condition must hold, or one.",
-}
-ORDER_BY: Final[JsonObject] = {
-    "type": ["array", "object"],
-    "description": "`{field, direction}` or a list of them; ties fall by insertion order, a missing field comes last.",
-}
-SET: Final[JsonObject] = {
-    "type": ["array", "object"],
-    "description": "Changes `{field, operation, value}`, applied together or not at all.",
-}
-VALUE: Final[JsonObject] = {"description": "Any JSON."}
-ROW: Final[JsonObject] = {
-    "type": "object",
-    "required": ["key", "value", "createdAt", "updatedAt", "expiresAt", "claimCount"],
-    "properties": {
-        "key": {"type": "string"},
-        "value": {},
-        "createdAt": {"type": "string", "format": "date-time"},
-        "updatedAt": {"type": "string", "format": "date-time"},
-        "expiresAt": {"type": ["string", "null"], "format": "date-time"},
-        "claimCount": {"type": "integer"},
-    },
-}
-
-
-def _object(required: Sequence[str], properties: JsonObject, **more: Json) -> JsonObject:
-    return {
-        "type": "object",
-        "required": list(required),
-        "additionalProperties": False,
-        "properties": properties,
-        **more,
-    }
-
-
-def _row_output(**more: Json) -> JsonObject:
-    properties = ROW["properties"]
-    assert isinstance(properties, dict)
-    return _object(list(more), {**properties, **more})
+from flo.steps.data_store_schemas import (
+    DEFAULT_PAGE,
+    FILTER_MODE,
+    KEY,
+    MAX_PAGE,
+    ORDER_BY,
+    ROW,
+    SET,
+    TABLE,
+    VALUE,
+    WHERE,
+    fields,
+    row_and,
+)
 
 
 @step_type(
     "data-store.set",
-    schema=_object(
+    schema=fields(
         ["tableName", "key", "value"],
         {
             "tableName": TABLE,
@@ -86,7 +41,7 @@ def _row_output(**more: Json) -> JsonObject:
             "ifAbsent": {"type": "boolean", "default": False, "description": "Leave a row that is there as it is."},
         },
     ),
-    output=_row_output(created={"type": "boolean", "description": "Whether this call made the row."}),
+    output=row_and(created={"type": "boolean", "description": "Whether this call made the row."}),
     example={
         "tableName": "pending_ops",
         "key": "<< $util.uuid >>",
@@ -112,19 +67,19 @@ def set_(call: StepCall, input: JsonObject) -> JsonObject:
 
 @step_type(
     "data-store.set-many",
-    schema=_object(
+    schema=fields(
         ["tableName", "entries"],
         {
             "tableName": TABLE,
             "entries": {
                 "type": "array",
                 "description": "Rows to write, all or none.",
-                "items": _object(["key", "value"], {"key": KEY, "value": VALUE}),
+                "items": fields(["key", "value"], {"key": KEY, "value": VALUE}),
             },
             "ifAbsent": {"type": "boolean", "default": False, "description": "Leave rows that are there as they are."},
         },
     ),
-    output=_object(["created", "updated"], {"created": {"type": "integer"}, "updated": {"type": "integer"}}),
+    output=fields(["created", "updated"], {"created": {"type": "integer"}, "updated": {"type": "integer"}}),
     example={"tableName": "pending_ops", "entries": [{"key": "a", "value": {"status": "pending"}}]},
 )
 def set_many(call: StepCall, input: JsonObject) -> JsonObject:
@@ -138,8 +93,8 @@ def set_many(call: StepCall, input: JsonObject) -> JsonObject:
 
 @step_type(
     "data-store.get",
-    schema=_object(["tableName", "key"], {"tableName": TABLE, "key": KEY}),
-    output=_row_output(found={"type": "boolean"}),
+    schema=fields(["tableName", "key"], {"tableName": TABLE, "key": KEY}),
+    output=row_and(found={"type": "boolean"}),
     example={"tableName": "settings", "key": "limits"},
 )
 def get(call: StepCall, input: JsonObject) -> JsonObject:
@@ -150,7 +105,7 @@ def get(call: StepCall, input: JsonObject) -> JsonObject:
 
 @step_type(
     "data-store.query",
-    schema=_object(
+    schema=fields(
         ["tableName"],
         {
             "tableName": TABLE,
@@ -161,7 +116,7 @@ def get(call: StepCall, input: JsonObject) -> JsonObject:
             "cursor": {"type": ["string", "null"], "description": "`nextCursor` of the page before."},
         },
     ),
-    output=_object(
+    output=fields(
         ["rows", "count", "nextCursor"],
         {
             "rows": {"type": "array", "items": ROW},
@@ -195,8 +150,8 @@ def query(call: StepCall, input: JsonObject) -> JsonObject:
 
 @step_type(
     "data-store.count",
-    schema=_object(["tableName"], {"tableName": TABLE, "where": WHERE, "filterMode": FILTER_MODE}),
-    output=_object(["count"], {"count": {"type": "integer"}}),
+    schema=fields(["tableName"], {"tableName": TABLE, "where": WHERE, "filterMode": FILTER_MODE}),
+    output=fields(["count"], {"count": {"type": "integer"}}),
     example={"tableName": "pending_ops", "where": [{"field": "status", "operator": "equals", "value": "pending"}]},
     exact=("where",),
 )
@@ -207,7 +162,7 @@ def count(call: StepCall, input: JsonObject) -> JsonObject:
 
 @step_type(
     "data-store.delete",
-    schema=_object(
+    schema=fields(
         ["tableName"],
         {
             "tableName": TABLE,
@@ -218,7 +173,7 @@ def count(call: StepCall, input: JsonObject) -> JsonObject:
         },
         oneOf=[{"required": ["key"]}, {"anyOf": [{"required": ["where"]}, {"required": ["all"]}]}],
     ),
-    output=_object(["deleted"], {"deleted": {"type": "integer"}}),
+    output=fields(["deleted"], {"deleted": {"type": "integer"}}),
     example={"tableName": "sessions", "where": [{"field": "lastSeen", "operator": "olderThan", "value": "30d"}]},
     exact=("where",),
 )
@@ -238,7 +193,7 @@ def delete(call: StepCall, input: JsonObject) -> JsonObject:
 
 @step_type(
     "data-store.atomic-claim",
-    schema=_object(
+    schema=fields(
         ["tableName"],
         {
             "tableName": TABLE,
@@ -254,7 +209,7 @@ def delete(call: StepCall, input: JsonObject) -> JsonObject:
             },
         },
     ),
-    output=_object(
+    output=fields(
         ["claimed", "count"],
         {
             "claimed": {
@@ -298,7 +253,7 @@ def atomic_claim(call: StepCall, input: JsonObject) -> JsonObject:
 
 @step_type(
     "data-store.atomic-update",
-    schema=_object(
+    schema=fields(
         ["tableName", "key", "set"],
         {
             "tableName": TABLE,
@@ -309,7 +264,7 @@ def atomic_claim(call: StepCall, input: JsonObject) -> JsonObject:
             "upsert": {"type": "boolean", "default": False, "description": "Make the row if it is not there."},
         },
     ),
-    output=_object(
+    output=fields(
         ["updated"],
         {
             "updated": {"type": "boolean"},

@@ -123,9 +123,10 @@ class StepType:
     ``schema`` and ``output_schema`` are JSON Schemas (2020-12) of its input and output; ``example`` is an input.
     ``branches`` are the places of child lists in the input (``steps``, ``cases[].steps``), ``conditions`` those of
     conditions (``while``, ``cases[].when``): neither is resolved with the input, a branch runs by
-    ``call.engine.run_children``. ``loops`` names the branches that run as iterations: what ran in them is not seen
-    afterwards. ``exact`` are fields in which a missing value is an error. ``touches`` says that it acts outside the
-    engine.
+    ``call.engine.run_children``. ``sees`` gives the names that a condition sees because the step hands them over when
+    it asks (``{"while": ("$index",)}``). ``loops`` names the branches that run as iterations: what ran in them is not
+    seen afterwards. ``exact`` are fields in which a missing value is an error. ``touches`` says that it acts outside
+    the engine.
     """
 
     name: str
@@ -140,6 +141,7 @@ class StepType:
     parallel: tuple[str, ...] = ()
     follows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     conditions: tuple[str, ...] = ()
+    sees: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     exact: tuple[str, ...] = ()
     stepwise: bool = False
     touches: bool = True
@@ -156,6 +158,7 @@ def step_type(
     parallel: tuple[str, ...] = (),
     follows: Mapping[str, tuple[str, ...]] | None = None,
     conditions: tuple[str, ...] = (),
+    sees: Mapping[str, tuple[str, ...]] | None = None,
     exact: tuple[str, ...] = (),
     stepwise: bool = False,
     touches: bool = True,
@@ -178,6 +181,7 @@ def step_type(
             parallel=parallel,
             follows=follows or {},
             conditions=conditions,
+            sees=sees or {},
             exact=exact,
             stepwise=stepwise,
             touches=touches,

@@ -210,6 +210,7 @@ def for_each(call: StepCall, input: JsonObject) -> Outcome:
     branches=("steps",),
     loops=("steps",),
     conditions=("while",),
+    sees={"while": ("$index",)},
     touches=False,
 )
 def repeat(call: StepCall, input: JsonObject) -> Outcome:

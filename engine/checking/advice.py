@@ -13,7 +13,7 @@ def advise(root: Siblings, report: Report) -> None:
     """Warn about writes to ``$vars`` from iterations that run at once, and about claimed rows changed without a
     guard."""
     nodes = list(_all(root))
-    claimed = {_table(node) for node in nodes if node.type.name == "data-store.atomic-claim"}
+    claimed = {_table(node) for node in nodes if node.type.name == "data-store.atomic-claim"} - {None}
     for node in nodes:
         if node.type.name == "core.set-variable":
             _shared_variables(node, report)
@@ -33,8 +33,10 @@ def _all(siblings: Siblings) -> Iterator[Node]:
             yield from _all(branch)
 
 
-def _table(node: Node) -> Json:
-    return node.input.get("tableName")
+def _table(node: Node) -> str | None:
+    """The table as it is written; the same template gives the same one."""
+    name = node.input.get("tableName")
+    return name if isinstance(name, str) else None
 
 
 def _guarded(node: Node) -> bool:

@@ -39,7 +39,7 @@ class Compiler:
         for pattern in node.type.conditions:
             for text, place in expand(pattern, node.input):
                 held.add(place)
-                more = ("$index",) if node.type.loops else ()
+                more = node.type.sees.get(pattern, ())
                 conditions[text] = self._condition(at_place(node.input, place), node, ("input", *place), more)
         fields = {
             key: self._template(_without(value, held, (key,)), node, ("input", key))
@@ -55,7 +55,7 @@ class Compiler:
             branches={text: self.block(siblings) for text, siblings in node.branches.items()},
             conditions=conditions,
             skip=skip,
-            depends_on=tuple(raw["dependsOn"]) if isinstance(raw.get("dependsOn"), list) else None,  # type: ignore[arg-type]
+            depends_on=tuple(map(str, waits)) if isinstance(waits := raw.get("dependsOn"), list) else None,
             on_failure=_on_failure(node),
             retry=retry_of(raw.get("retry")),
             timeout_ms=_timeout(raw.get("timeoutMilliseconds")),

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from flo.engine.errors import InputInvalid, Problem, ValueRefused, WorkflowInvalid
+from flo.engine.errors import Problem, ValueRefused, WorkflowInvalid
+from flo.engine.positions import line_and_column, positions
 from flo.engine.reading import parse_text, read_text
 from flo.engine.values import Json, JsonObject, Place, kind_of, place_text, plain
 
@@ -43,17 +44,17 @@ def read_document(data: str | bytes | Mapping[str, Json], source: str) -> Docume
     """Read a document: JSON text, its bytes, or an object.
 
     Besides the plain shape two others are accepted: that of servers, with ``steps`` under ``definition``, and one step
-    alone. Raises ``InputInvalid`` for what is no JSON, ``WorkflowInvalid`` for what is no object.
+    alone. Raises ``InputInvalid`` for what is no JSON, ``WorkflowInvalid`` for what is no object, or holds what cannot
+    be stored: an execution keeps a copy of its document.
     """
-    if isinstance(data, Mapping):
-        text = None
-        try:
-            whole = plain(data)
-        except ValueRefused as refused:
-            raise InputInvalid(source, refused.message) from None
-    else:
-        text = read_text(data, source)
-        whole = parse_text(text, source)
+    text = None if isinstance(data, Mapping) else read_text(data, source)
+    whole = data if text is None else parse_text(text, source)
+    try:
+        whole = plain(whole)
+    except ValueRefused as refused:
+        line, column = _found_in(text, refused.place)
+        what = f"{refused.what} cannot be stored as JSON"
+        raise WorkflowInvalid(source, [Problem(refused.place, what, line=line, column=column)]) from None
     if not isinstance(whole, dict):
         what = f"a workflow is an object with 'steps', {kind_of(whole)} came"
         raise WorkflowInvalid(source, [Problem("", what, line=1 if text else 0, column=1 if text else 0)])
@@ -65,3 +66,11 @@ def read_document(data: str | bytes | Mapping[str, Json], source: str) -> Docume
         inside = {key: value for key, value in definition.items() if key in UNDER_DEFINITION}
         return Document(source, whole, {**inside, **beside}, text, wrapped=True)
     return Document(source, whole, whole, text)
+
+
+def _found_in(text: str | None, shown: str) -> tuple[int, int]:
+    """Line and column of a place that is known only as people read it."""
+    if text is None:
+        return 0, 0
+    offsets = (offset for place, offset in positions(text).items() if place_text(place) == shown)
+    return line_and_column(text, next(offsets, 0))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flo.engine.checking.document import UNDER_DEFINITION, Document
 from flo.engine.checking.openness import Open, validator
 from flo.engine.checking.problems import Report
-from flo.engine.checking.violations import Violation, violations
+from flo.engine.checking.violations import Violation, distinct, violations
 from flo.engine.language.grammar import LITERALS, OPERATOR_WORDS
 from flo.engine.language.marks import has_marks
 from flo.engine.language.scope import ROOTS
@@ -40,25 +40,26 @@ def check_document(document: Document, report: Report) -> None:
     definition = whole.get("definition")
     if isinstance(definition, Mapping):
         whole = {**whole, "definition": _with_open_steps(definition)}
-    for error in _validators()[0].iter_errors(whole):
+    for error in distinct(_validators()[0].iter_errors(whole)):
         for violation in _said(error):
             report.error(violation.place, violation.message + _template_hint(document.whole, violation.place))
 
 
-def check_step(step: Json, place: Place, report: Report) -> bool:
-    """Check the fields of one step but what is in its ``input``; says whether they are sound."""
+def check_step(step: Json, place: Place, report: Report) -> JsonObject:
+    """Check the fields of one step but what is in its ``input``; gives those that are sound."""
     shallow = {**step, "input": {}} if isinstance(step, Mapping) and isinstance(step.get("input"), Mapping) else step
     found = violations(_validators()[1].iter_errors(shallow))
     for violation in found:
         report.error((*place, *violation.place), violation.message + _template_hint(step, violation.place))
-    if found or not isinstance(step, Mapping):
-        return False
-    if step["stepId"] in _RESERVED:
-        report.error((*place, "stepId"), f"{step['stepId']!r} means something else in expressions; choose another name")
-    if step.get("continueOnError") is True and step.get("onFailure", "continue") != "continue":
-        what = f"'continueOnError' is true, which is 'onFailure': \"continue\"; it says {step['onFailure']!r}"
+    unsound = {violation.place[0] for violation in found if violation.place}
+    sound = {name: held for name, held in step.items() if name not in unsound} if isinstance(step, Mapping) else {}
+    if sound.get("stepId") in _RESERVED:
+        what = f"{sound['stepId']!r} means something else in expressions; choose another name"
+        report.error((*place, "stepId"), what)
+    if sound.get("continueOnError") is True and sound.get("onFailure", "continue") != "continue":
+        what = f"'continueOnError' is true, which is 'onFailure': \"continue\"; it says {sound['onFailure']!r}"
         report.error((*place, "onFailure"), what)
-    return True
+    return sound
 
 
 @cache
@@ -78,7 +79,7 @@ def _with_open_steps(fields: JsonObject) -> Mapping[str, Any]:
 def _said(error: ValidationError) -> Iterable[Violation]:
     if error.validator == "oneOf" and not error.absolute_path and error.context:
         return [Violation((), "'steps' is required")]
-    if error.validator is None:
+    if error.validator == "not":
         name = error.absolute_path[0]
         return [Violation((name,), f"{name!r} stands beside 'definition'; it belongs into it, to 'steps'")]
     found = violations([error])

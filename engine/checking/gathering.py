@@ -1,9 +1,9 @@
-"""The steps of a document, gathered into a tree: those that have an id, and a type that is known."""
+"""The steps of a document, gathered into a tree."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Final
 
 from flo.engine.checking.envelope import check_step
 from flo.engine.checking.problems import Report
@@ -11,8 +11,16 @@ from flo.engine.checking.tree import Names, Node, Siblings, at_place, expand, or
 from flo.engine.checking.violations import came
 from flo.engine.errors import NotFound
 from flo.engine.registry import Registry
-from flo.engine.step import StepType
-from flo.engine.values import Json, JsonObject, Place
+from flo.engine.step import StepCall, StepType
+from flo.engine.values import Json, JsonObject, Place, place_text
+
+
+def _never_run(call: StepCall, input: JsonObject) -> JsonObject:
+    raise AssertionError("a document with a step of no known type does not run")
+
+
+_UNKNOWN: Final = StepType("", _never_run, {}, {}, "", "", {})
+"""Stands for a type that is not known: the step keeps its place among the others, nothing is said about its input."""
 
 
 def gather(steps: Json, registry: Registry, report: Report) -> tuple[Siblings, Names]:
@@ -30,7 +38,6 @@ class _Gatherer:
 
     def __init__(self, registry: Registry, report: Report, names: Names) -> None:
         self._registry, self._report, self._names = registry, report, names
-        self._places: dict[str, Place] = {}
         self.lists: list[Siblings] = []
 
     def siblings(self, steps: Json, place: Place, owner: Node | None, branch: str) -> Siblings:
@@ -45,36 +52,43 @@ class _Gatherer:
         step_id = step.get("stepId") if isinstance(step, Mapping) else None
         if isinstance(step_id, str):
             self._report.steps[place] = step_id
-        sound = check_step(step, place, self._report)
+        fields = check_step(step, place, self._report)
         if not isinstance(step, Mapping):
             return
-        name = step.get("stepType")
-        known = isinstance(name, str) and name in self._registry
-        if isinstance(name, str) and name and not known:
-            self._report.error((*place, "stepType"), self._unknown(name))
-        if not known or not isinstance(step_id, str):
+        if "dependsOn" not in fields and isinstance(waits := step.get("dependsOn"), list | str):
+            fields = {**fields, "dependsOn": _names_in(waits)}
+        given = step.get("input", {})
+        step_type = self._type(step, place)
+        if step_type is None or not isinstance(given, Mapping):
             self._names.uncertain.update(_ids(step))
-            return
-        node = Node(
-            id=step_id,
-            place=place,
-            fields=step if sound else _graph_fields(step),
-            type=self._registry[str(name)],
-            siblings=siblings,
-            position=len(siblings.nodes),
-        )
-        self._input(node, step.get("input", {}))
+            step_type, given = _UNKNOWN, {}
+        called = step_id if isinstance(step_id, str) else place_text(place)
+        node = Node(called, place, fields, step_type, siblings, len(siblings.nodes))
+        self._input(node, given)
         siblings.nodes.append(node)
-        if self._names.steps.setdefault(step_id, node) is not node:
-            first = self._names.steps[step_id].siblings.owner
-            where = f" inside {first.id!r}" if first else ""
-            what = f"another step{where} has the stepId {step_id!r} already; it is unique in the whole workflow"
-            self._report.error((*place, "stepId"), what)
+        if isinstance(step_id, str):
+            self._name(node)
         self._branches(node)
 
-    def _input(self, node: Node, given: Json) -> None:
+    def _type(self, step: JsonObject, place: Place) -> StepType | None:
+        name = step.get("stepType")
+        if not isinstance(name, str) or not name:
+            return None
+        if name in self._registry:
+            return self._registry[name]
+        self._report.error((*place, "stepType"), self._unknown(name))
+        return None
+
+    def _name(self, node: Node) -> None:
+        known = self._names.steps.setdefault(node.id, node)
+        if known is not node:
+            where = f" inside {known.siblings.owner.id!r}" if known.siblings.owner else ""
+            what = f"another step{where} has the stepId {node.id!r} already; it is unique in the whole workflow"
+            self._report.error((*node.place, "stepId"), what)
+
+    def _input(self, node: Node, given: JsonObject) -> None:
         """Take the input, and what it says about the step itself."""
-        node.input = given if isinstance(given, Mapping) else {}
+        node.input = given
         if "continueOnError" not in node.input or not _is_about_step(node.type):
             return
         tolerant = node.input["continueOnError"]
@@ -107,11 +121,9 @@ def _is_about_step(step_type: StepType) -> bool:
     return bool(step_type.branches) and not (isinstance(properties, Mapping) and "continueOnError" in properties)
 
 
-def _graph_fields(step: JsonObject) -> JsonObject:
-    """Of a step with unsound fields only what its place among the others depends on, so that they can be checked."""
-    depends_on: Any = step.get("dependsOn")
-    sound = isinstance(depends_on, list) and all(isinstance(name, str) for name in depends_on)
-    return {"dependsOn": depends_on} if sound else {}
+def _names_in(waits: list[Json] | str) -> list[Json]:
+    """What can be read of a ``dependsOn`` that is not sound: the step's place among the others hangs on it."""
+    return [waits] if isinstance(waits, str) else [name if isinstance(name, str) else "" for name in waits]
 
 
 def _ids(value: Json) -> Iterator[str]:

@@ -40,9 +40,11 @@ def _dangling(schema: JsonObject) -> Iterator[Violation]:
     resolver = REGISTRY.resolver_with_root(DRAFT202012.create_resource(schema))
     for place, reference in _references(schema, ()):
         try:
-            resolver.lookup(reference)
+            sound = isinstance(resolver.lookup(reference).contents, Mapping | bool)
         except (Unresolvable, ValueError, AttributeError):
-            yield Violation(place, f"the reference {reference!r} leads to no part of this schema; nothing is fetched")
+            sound = False
+        if not sound:
+            yield Violation(place, f"the reference {reference!r} leads to no schema in this one; nothing is fetched")
 
 
 def _references(value: Json, place: Place) -> Iterator[tuple[Place, str]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from flo.engine.checking.openness import Holder, Marks, Open, opened, validator
+from flo.engine.checking.openness import Holder, Marks, Open, about_presence, opened, validator
 from flo.engine.checking.problems import Report
 from flo.engine.checking.tree import Node, at_place, expand
-from flo.engine.checking.violations import about_presence, against, came
+from flo.engine.checking.violations import against, came
 from flo.engine.errors import ExpressionInvalid, StepFailed
 from flo.engine.language.marks import has_marks, scan
 from flo.engine.language.workflow import Recheck
@@ -31,7 +31,7 @@ _PYTHON: Final[Mapping[str, tuple[type, ...]]] = {
     "integer": (int,),
     "number": (int, float),
     "boolean": (bool,),
-    "array": (list, LazyList),
+    "array": (list,),
     "object": (dict,),
     "null": (type(None),),
 }
@@ -128,7 +128,8 @@ def _part(schema: Json, place: Place) -> JsonObject | None:
 
 
 def _fits(schema: JsonObject | None) -> Callable[[Json], bool] | None:
-    """What tells quickly that a value fits; None where the schema asks for more than a kind, bounds and choices."""
+    """What tells quickly that a value fits; None where the schema asks for more than a kind, bounds and choices. Values
+    of unusual types, such as lists that are read from the store, are left to the whole schema."""
     if schema is None or not schema.keys() <= _SIMPLE:
         return None
     named, choices = schema.get("type"), schema.get("enum")
@@ -143,7 +144,7 @@ def _fits(schema: JsonObject | None) -> Callable[[Json], bool] | None:
 
     def fits(value: Any) -> bool:
         kind = type(value)
-        if kind not in kinds and not (LazyList in kinds and isinstance(value, LazyList)):
+        if kind not in kinds:
             return False
         if choices is not None and value not in choices:
             return False

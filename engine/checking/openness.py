@@ -59,6 +59,7 @@ _PYTHON: Final[Mapping[str, type | tuple[type, ...]]] = {
 _ABOUT_THE_WHOLE: Final = ("enum", "const", "uniqueItems", "contains", "not", "if", "unevaluatedItems")
 _ABOUT_TEXT: Final = ("enum", "const", "not", "if", "pattern", "minLength", "maxLength", "format")
 _TRANSPARENT: Final = ("$ref", "$dynamicRef", "allOf")
+_PRESENCE: Final = {"required", "dependentRequired", "not", "anyOf", "oneOf", "allOf", "description", "title"}
 
 
 def opened(value: Json, marks: Callable[[str], Marks], found: dict[Place, Holder], place: Place = ()) -> Any:
@@ -83,6 +84,17 @@ def opened(value: Json, marks: Callable[[str], Marks], found: dict[Place, Holder
         found[place] = listed = OpenList(items)
         return listed
     return value
+
+
+def about_presence(schema: Json) -> bool:
+    """Say whether a schema asks only which fields are there, never what they hold."""
+    if not isinstance(schema, Mapping):
+        return isinstance(schema, bool)
+    inner: list[Json] = [schema["not"]] if "not" in schema else []
+    for combination in ("anyOf", "oneOf", "allOf"):
+        held = schema.get(combination, ())
+        inner += held if isinstance(held, list) else []
+    return schema.keys() <= _PRESENCE and all(map(about_presence, inner))
 
 
 def validator(schema: JsonObject) -> Validator:
@@ -150,7 +162,8 @@ def _one_of(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator
         instance.asked = True
         return
     errors = list(Draft202012Validator.VALIDATORS["oneOf"](validator, wanted, instance, schema) or ())
-    if isinstance(instance, OpenText | OpenObject | OpenList) and errors and not errors[0].context:
+    several = bool(errors) and not errors[0].context
+    if several and isinstance(instance, OpenText | OpenObject | OpenList) and not all(map(about_presence, wanted)):
         instance.asked = True
         return
     yield from errors

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping
+from itertools import takewhile
 from typing import Final
 
 from flo.engine.checking.problems import Report
@@ -17,6 +19,8 @@ BEFORE_THE_RUN: Final = frozenset({"initial", "$env", "$execution", "$util"})
 """What is there before a run has begun: for triggers and concurrency keys."""
 LOOP_NAMES: Final = ROOTS - EVERYWHERE
 
+_COMPARED: Final = 100
+"""An unknown name is compared with so many steps before it: a long document full of slips is still told soon."""
 _KEYS: Final[Mapping[str, Collection[str]]] = {
     "$util": ("uuid", "now", "timestamp", "today", "emptyArray", "emptyObject"),
     "$execution": ("id", "workflow", "version", "startedAt", "attempt", "trigger"),
@@ -130,7 +134,8 @@ def _visible(node: Node, names: Names) -> Iterator[str]:
     yield from EVERYWHERE
     if any(siblings.loop for _, siblings in node.around()):
         yield from LOOP_NAMES
-    yield from (name for name, step in names.steps.items() if not _unseen(step, node))
+    nearest = deque(takewhile(lambda name: name != node.id, names.steps), _COMPARED)
+    yield from (name for name in nearest if not _unseen(names.steps[name], node))
 
 
 def _refuse(path: Path, place: Place, reason: str, report: Report) -> None:

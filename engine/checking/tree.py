@@ -15,8 +15,9 @@ from flo.engine.values import Json, JsonObject, Place
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A step of the document, of a type that is known. ``fields`` are those of its own fields that are sound, ``input``
-    is its input as written, but for a ``continueOnError`` that is about the step: ``tolerant``."""
+    """A step of the document. ``fields`` are those of its own fields that are sound; of a ``dependsOn`` that is not,
+    what can be read of it. ``input`` is its input as written, but for a ``continueOnError`` that is about the step:
+    ``tolerant``. Without a sound type and input it stands there with a type that knows nothing, and an empty input."""
 
     id: str
     place: Place
@@ -147,15 +148,14 @@ def _named(node: Node, positions: Mapping[str, int], names: Names, report: Repor
     wanted = node.fields["dependsOn"]
     assert isinstance(wanted, list)
     for at, name in enumerate(wanted):
-        assert isinstance(name, str)
         if name in positions:
-            yield positions[name]
+            yield positions[str(name)]
             continue
         place = (*node.place, "dependsOn", at)
         if name in names.steps:
             report.error(place, f"{name!r} is not in the list of {node.id!r}; a step depends on steps of its own list")
-        elif name not in names.uncertain:
-            report.error(place, f"no step {name!r}{did_you_mean(name, positions)}")
+        elif name and name not in names.uncertain:
+            report.error(place, f"no step {name!r}{did_you_mean(str(name), positions)}")
 
 
 def _close(siblings: Siblings, report: Report) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from flo.engine.checking.openness import Open, OpenText
+from flo.engine.checking.openness import Open, OpenText, about_presence
 from flo.engine.errors import did_you_mean
 from flo.engine.values import Json, Place, kind_of, shown
 
@@ -30,7 +30,6 @@ _SIZES: Final = {
     "minLength": ("at least", "character"), "maxLength": ("at most", "character"), "minItems": ("at least", "entry"),
     "maxItems": ("at most", "entry"), "minProperties": ("at least", "field"), "maxProperties": ("at most", "field"),
 }  # fmt: skip
-_PRESENCE: Final = {"required", "dependentRequired", "not", "anyOf", "oneOf", "allOf", "description", "title"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +53,14 @@ def against(validator: Validator, value: Any) -> list[Violation]:
 
 def violations(errors: Iterable[ValidationError]) -> list[Violation]:
     """Put jsonschema's errors into words, one for each thing that is wrong."""
-    return list(dict.fromkeys(violation for error in errors for violation in _in_words(error)))
+    return list(dict.fromkeys(violation for error in distinct(errors) for violation in _in_words(error)))
 
 
-def about_presence(schema: Json) -> bool:
-    """Say whether a schema asks only which fields are there, never what they hold."""
-    if not isinstance(schema, Mapping):
-        return isinstance(schema, bool)
-    inner: list[Json] = [schema["not"]] if "not" in schema else []
-    for combination in ("anyOf", "oneOf", "allOf"):
-        held = schema.get(combination, ())
-        inner += held if isinstance(held, list) else []
-    return schema.keys() <= _PRESENCE and all(map(about_presence, inner))
+def distinct(errors: Iterable[ValidationError]) -> list[ValidationError]:
+    """Leave out what is said already: a value that is none of a few choices need not be told its type too."""
+    found = list(errors)
+    chosen = {tuple(error.absolute_path) for error in found if error.validator in ("enum", "const")}
+    return [error for error in found if error.validator != "type" or tuple(error.absolute_path) not in chosen]
 
 
 def came(value: object) -> str:
@@ -105,8 +100,6 @@ def _in_words(error: ValidationError) -> Iterator[Violation]:
         case "type":
             kinds = [wanted] if isinstance(wanted, str) else wanted
             yield Violation(place, f"{came(value)} came, expected {_any_of(_kinds(kinds))}")
-        case None:
-            yield Violation(place, "this field is not allowed here")
         case _:
             yield Violation(place, _out_of_bounds(str(keyword), wanted, value))
 
@@ -136,13 +129,17 @@ def _out_of_bounds(keyword: str, wanted: Any, value: Any) -> str:
         return f"{came(value)} came, expected {_BOUNDS[keyword].format(shown(wanted))}"
     if keyword in _SIZES:
         how, noun = _SIZES[keyword]
-        plural = noun if wanted == 1 else {"entry": "entries"}.get(noun, noun + "s")
-        return f"{kind_of(value)} with {len(value)} came, expected {how} {wanted} {plural}"
+        return f"{kind_of(value)} with {_counted(len(value), noun)} came, expected {how} {_counted(wanted, noun)}"
     if keyword == "uniqueItems":
         return "an entry stands twice in the list"
     if keyword == "contains":
         return "the list lacks an entry that it needs"
     return f"{came(value)} is not allowed here"
+
+
+def _counted(count: int, noun: str) -> str:
+    plural = {"entry": "entries"}.get(noun, f"{noun}s")
+    return f"{count} {noun if count == 1 else plural}"
 
 
 def _alternatives(error: ValidationError, place: Place) -> Iterator[Violation]:

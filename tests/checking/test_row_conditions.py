@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from flo.engine.checking.load import load
 from flo.engine.errors import WorkflowInvalid
 from flo.engine.registry import Registry

@@ -15,6 +15,7 @@ from flo.engine.checking.load import Checked, check_input, load
 from flo.engine.clock import Clock, SystemClock
 from flo.engine.errors import FloError, InputInvalid, NotFound, did_you_mean
 from flo.engine.events import Bus, Listener
+from flo.engine.housekeeping import Sweeper
 from flo.engine.interpreter import Interpreter
 from flo.engine.language.workflow import Workflow
 from flo.engine.lifecycle import Runner, RunResult
@@ -38,7 +39,7 @@ class Flo:
         self.bus = Bus(*listeners)
         self._renewer = Renewer(store.data, clock)
         interpreter = Interpreter(registry, store.executions)
-        self._runner = Runner(store, interpreter, clock, self.bus, self._renewer)
+        self._runner = Runner(store, interpreter, clock, self.bus, self._renewer, Sweeper(store.data, clock))
 
     @property
     def data(self) -> DataStore:

@@ -12,6 +12,7 @@ from flo.engine.clock import Clock
 from flo.engine.errors import Problem, RunCancelled, StepFailed, StoreError
 from flo.engine.events import Bus, ExecutionEnded, ExecutionStarted
 from flo.engine.executions import Execution, ExecutionState
+from flo.engine.housekeeping import Sweeper
 from flo.engine.interpreter import Interpreter
 from flo.engine.language.workflow import Workflow
 from flo.engine.pipeline import MAX_ERROR, ChildFailed
@@ -69,6 +70,7 @@ class Runner:
     clock: Clock
     bus: Bus
     renewer: Renewer
+    sweeper: Sweeper
     grace_seconds: float = 10.0
 
     def run(
@@ -153,6 +155,7 @@ class Runner:
         self.bus.announce(ExecutionEnded(execution, duration))
         if lost is not None:
             raise lost
+        self.sweeper.sweep()
         return RunResult(execution.id, run.workflow.name, state, body.output, _steps(run), error, duration)
 
 

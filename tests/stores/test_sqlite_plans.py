@@ -17,7 +17,7 @@ from flo.engine.stores.sqlite_data import candidates
 from flo.engine.testing import FrozenClock
 from flo.engine.values import Json
 
-DONE, PENDING = 150_000, 50_000
+DONE, PENDING = 1_000_000, 1_000
 OLDEST = parse_order({"field": "createdAt", "direction": "asc"})
 _FILL = """
 WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :count)

@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint format types layers generate check ci clean
+.PHONY: help install test lint format types layers generate check bench ci clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ generate: install ## write the generated part of the docs and the schemas anew
 
 check: lint types layers test ## all of the above that checks, and that nothing generated is out of date
 	$(BIN)/python docs/generate.py --check
+
+bench: install ## measure how fast it is, against what one would write by hand; takes minutes
+	$(BIN)/python -m benchmarks
 
 ci: ## what the continuous integration runs, in a folder of its own
 	bash .ci/run

@@ -17,7 +17,8 @@ class ExecutionStarted:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionEnded:
-    """An execution reached a final state."""
+    """An execution reached a final state. ``execution`` has its state, output and error; ``finished_at`` is the store's
+    to know."""
 
     execution: Execution
     duration_ms: float

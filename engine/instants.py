@@ -40,7 +40,7 @@ def read_instant(text: object) -> Instant | None:
 
 def write_instant(instant: datetime) -> str:
     """Write an aware time in the one stored form: UTC, six fraction digits, ``Z``."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+    return f"{instant.astimezone(UTC).isoformat(timespec='microseconds')[:26]}Z"
 
 
 def parse_instant(text: str) -> datetime | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flo.engine.cancellation import Cancellation
 from flo.engine.clock import Clock
@@ -150,7 +150,8 @@ class Runner:
             lost = lost or unrecorded
         run.recorder.seal()
         state, error = _verdict(run, lost or body.raised, body, cancellation)
-        execution = self.store.executions.move(run.execution.id, state, output=body.output, error=error)
+        self.store.executions.move(run.execution.id, state, output=body.output, error=error)
+        execution = replace(run.execution, state=state, output=body.output, error=error)
         duration = (self.clock.monotonic() - body.started) * 1000
         self.bus.announce(ExecutionEnded(execution, duration))
         if lost is not None:

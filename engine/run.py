@@ -117,7 +117,7 @@ class Frame:
 
     def under(self, cancellation: Cancellation) -> Frame:
         """The same place under another request to stop."""
-        return replace(self, cancellation=cancellation)
+        return self if cancellation is self.cancellation else replace(self, cancellation=cancellation)
 
 
 def root_scope(

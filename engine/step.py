@@ -6,11 +6,13 @@ import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from flo.engine.clock import Clock
-from flo.engine.stores.base import DataStore
 from flo.engine.values import Json, JsonObject
+
+if TYPE_CHECKING:  # a store's port is much to import for a name: the command starts faster without
+    from flo.engine.stores.base import DataStore
 
 
 class StepLog(Protocol):

@@ -82,28 +82,60 @@ def plain(value: object, place: Place = ()) -> Json:
     ``ValueRefused`` with its place: NaN and the infinities, bytes, sets, other objects, keys that are no text, U+0000,
     lone surrogates, nesting past ``MAX_DEPTH``.
     """
-    if value is None or value is True or value is False:
-        return value
+    try:
+        return _plain_quickly(value, MAX_DEPTH - len(place))
+    except _Unusual:
+        return _plain_slowly(value, place)
+
+
+class _Unusual(Exception):
+    """Not of the types that JSON reads to, or not to be stored."""
+
+
+def _plain_quickly(value: object, depth: int) -> Json:
+    """A copy of what ``json.loads`` could have given; anything else is ``_Unusual``."""
+    kind = type(value)
+    if kind is str:
+        if _UNSTORABLE.search(value):  # type: ignore[call-overload]
+            raise _Unusual
+        return value  # type: ignore[return-value]
+    if kind is dict and depth > 0:
+        pairs = value.items()  # type: ignore[attr-defined]
+        for key, _ in pairs:
+            if type(key) is not str or _UNSTORABLE.search(key):
+                raise _Unusual
+        return {key: _plain_quickly(held, depth - 1) for key, held in pairs}
+    if kind is list and depth > 0:
+        return [_plain_quickly(held, depth - 1) for held in value]  # type: ignore[attr-defined]
+    if value is None or kind is bool or kind is int or (kind is float and math.isfinite(value)):  # type: ignore[arg-type]
+        return value  # type: ignore[return-value]
+    raise _Unusual
+
+
+def _plain_slowly(value: object, place: Place) -> Json:
+    """The same for everything that passes as JSON, or the place of what does not."""
     match value:
+        case None | bool():
+            return value
         case str():
             if found := _UNSTORABLE.search(value):
                 raise ValueRefused(place_text(place), f"the character U+{ord(found[0]):04X}")
-            return str(value) if type(value) is not str else value
+            return str(value)
         case int():
-            return int(value) if type(value) is not int else value
+            return int(value)
         case float():
             if not math.isfinite(value):
                 raise ValueRefused(place_text(place), str(value))
-            return value
+            return float(value)
     if len(place) >= MAX_DEPTH:
         raise ValueRefused(place_text(place[:3]) + "…", f"nesting deeper than {MAX_DEPTH}")
     match value:
         case LazyList():
             return value
         case Mapping():
-            return {_plain_key(key, place): plain(held, (*place, key)) for key, held in value.items()}
+            return {_plain_key(key, place): _plain_slowly(held, (*place, key)) for key, held in value.items()}
         case Sequence() if not isinstance(value, bytes | bytearray | memoryview):
-            return [plain(held, (*place, index)) for index, held in enumerate(value)]
+            return [_plain_slowly(held, (*place, index)) for index, held in enumerate(value)]
     raise ValueRefused(place_text(place), kind_of(value))
 
 

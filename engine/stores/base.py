@@ -213,7 +213,7 @@ class ExecutionStore(Protocol):
         *,
         output: Json = None,
         error: JsonObject | None = None,
-    ) -> Execution:
+    ) -> None:
         """Move to another state, if ``executions.MOVES`` allows it from the state that the row has now; else raise
         ``IllegalMove``, nothing changed. Sets ``started_at`` at the first ``running``, ``finished_at`` at a final
         state, by ``DataStore.now``."""

@@ -93,7 +93,7 @@ class MemoryExecutions:
 
     def move(
         self, execution_id: str, to: ExecutionState, *, output: Json = None, error: JsonObject | None = None
-    ) -> Execution:
+    ) -> None:
         with self._lock:
             held = self._executions.get(execution_id)
             if held is None:
@@ -103,9 +103,14 @@ class MemoryExecutions:
             now = self._clock.now()
             started_at = held.started_at or (now if to is ExecutionState.RUNNING else None)
             finished_at = now if to.final else held.finished_at
-            moved = replace(held, state=to, output=output, error=error, started_at=started_at, finished_at=finished_at)
-            self._executions[execution_id] = _copied(moved)
-            return _copied(moved)
+            self._executions[execution_id] = replace(
+                held,
+                state=to,
+                output=_copy(output),
+                error=cast(JsonObject | None, _copy(error)),
+                started_at=started_at,
+                finished_at=finished_at,
+            )
 
     def record(self, steps: Sequence[StepRecord], lines: Sequence[LogLine]) -> None:
         records = [_copied_step(step) for step in steps]

@@ -85,20 +85,18 @@ class SqlExecutions:
 
     def move(
         self, execution_id: str, to: ExecutionState, *, output: Json = None, error: JsonObject | None = None
-    ) -> Execution:
+    ) -> None:
         values = {"id": execution_id, "output": _json_or_null(output), "error": _json_or_null(error)}
 
-        def work(execute: Execute) -> Execution:
-            moved = execute(_MOVES[to], values)
-            rows = execute(f"SELECT {_EXECUTION} {_FROM} WHERE e.id = :id", {"id": execution_id})
+        def work(execute: Execute) -> None:
+            if execute(_MOVES[to], values):
+                return
+            rows = execute("SELECT state FROM executions WHERE id = :id", {"id": execution_id})
             if not rows:
                 raise NotFound("execution", execution_id)
-            found = self._execution(rows[0])
-            if not moved:
-                raise IllegalMove(execution_id, found.state, to)
-            return found
+            raise IllegalMove(execution_id, ExecutionState(rows[0][0]), to)
 
-        return self._database.write(work)
+        self._database.write(work)
 
     def record(self, steps: Sequence[StepRecord], lines: Sequence[LogLine]) -> None:
         records = [_step_values(step) for step in steps]

@@ -101,6 +101,28 @@ def test_a_store_that_fails_is_tried_again_at_the_next_turn(data: Any, clock: Fr
     assert claimed_at(data) == "2026-01-01T00:02:00.000000Z"
 
 
+def test_claims_of_one_execution_are_renewed_together(clock: FrozenClock) -> None:
+    calls: list[dict[str, int]] = []
+
+    class Counting:
+        """Counts renewals; every row is still held."""
+
+        def renew(self, table: str, held: Mapping[str, int], *, holder: str) -> Sequence[str]:
+            calls.append(dict(held))
+            return list(held)
+
+    renewer = Renewer(Counting(), clock)  # type: ignore[arg-type]  # it renews, which is all that is asked of it
+    renewer.close()
+    for key in "abc":
+        renewer.keep("t", {key: 1}, holder="me", every=60)
+    renewer.keep("t", {"b": 2}, holder="me", every=60)
+    clock.forward(timedelta(seconds=60))
+    renewer.renew_due()
+    assert calls == [{"a": 1, "b": 2, "c": 1}]
+    renewer.renew_due()
+    assert len(calls) == 1
+
+
 def test_the_thread_renews_by_itself(data: Any) -> None:
     renewed = threading.Event()
 

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import threading
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -95,20 +96,26 @@ def test_an_id_that_is_the_prefix_of_another_finds_its_own(store: Store) -> None
     assert found.id == "run"
 
 
+def moved(store: Store, execution_id: str, to: ExecutionState, **how: Any) -> Execution:
+    """The execution as it is after a move."""
+    store.executions.move(execution_id, to, **how)
+    found = store.executions.get(execution_id)
+    assert found is not None
+    return found
+
+
 def test_a_run_starts_once_and_ends_at_the_stores_time(store: Store, clock: FrozenClock) -> None:
     made = execution()
     store.executions.create(made)
     started = store.data.now()
-    first = store.executions.move(made.id, ExecutionState.RUNNING)
+    first = moved(store, made.id, ExecutionState.RUNNING)
     assert (first.state, first.started_at, first.finished_at) == (ExecutionState.RUNNING, started, None)
     clock.forward(timedelta(seconds=5))
     store.executions.move(made.id, ExecutionState.RETRYING, error={"code": "busy"})
-    again = store.executions.move(made.id, ExecutionState.RUNNING)
-    assert again.started_at == started
+    assert moved(store, made.id, ExecutionState.RUNNING).started_at == started
     clock.forward(timedelta(seconds=5))
-    ended = store.executions.move(made.id, ExecutionState.SUCCESS, output={"n": 1.0})
+    ended = moved(store, made.id, ExecutionState.SUCCESS, output={"n": 1.0})
     assert (ended.finished_at, ended.output, ended.error) == (started + timedelta(seconds=10), {"n": 1.0}, None)
-    assert store.executions.get(made.id) == ended
 
 
 @pytest.mark.parametrize("current", list(ExecutionState))
@@ -117,7 +124,7 @@ def test_only_the_moves_of_the_table_are_made(store: Store, current: ExecutionSt
         made = execution(state=current)
         store.executions.create(made)
         if to in MOVES[current]:
-            assert store.executions.move(made.id, to).state is to
+            assert moved(store, made.id, to).state is to
             continue
         with pytest.raises(IllegalMove) as raised:
             store.executions.move(made.id, to, output={"lost": True})

@@ -88,6 +88,12 @@ def plain(value: object, place: Place = ()) -> Json:
         return _plain_slowly(value, place)
 
 
+def storable(text: str) -> str:
+    """Text as every store can hold it, for what has to be recorded whatever it says: U+0000 and lone surrogates become
+    U+FFFD."""
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
 class _Unusual(Exception):
     """Not of the types that JSON reads to, or not to be stored."""
 

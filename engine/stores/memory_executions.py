@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, cast
+from typing import cast
 
 from flo.engine.clock import Clock
 from flo.engine.errors import InputInvalid, NotFound, StoreError
 from flo.engine.executions import MOVES, Execution, ExecutionState, IllegalMove, LogLine, StepRecord
 from flo.engine.stores.base import StoredWorkflow
-from flo.engine.values import Json, JsonObject, dump, new_id
-
-_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
+from flo.engine.values import Json, JsonObject, dump, new_id, storable
 
 
 class MemoryWorkflows:
@@ -114,7 +111,7 @@ class MemoryExecutions:
 
     def record(self, steps: Sequence[StepRecord], lines: Sequence[LogLine]) -> None:
         records = [_copied_step(step) for step in steps]
-        copies = [replace(line, message=_storable(line.message), data=_copy(line.data)) for line in lines]
+        copies = [replace(line, message=storable(line.message), data=_copy(line.data)) for line in lines]
         with self._lock:
             for line in copies:
                 if line.execution_id not in self._executions:
@@ -179,16 +176,11 @@ def _copied(execution: Execution) -> Execution:
 def _copied_step(step: StepRecord) -> StepRecord:
     return replace(
         step,
-        path=_storable(step.path),
+        path=storable(step.path),
         output=_copy(step.output),
         error=cast(JsonObject | None, _copy(step.error)),
     )
 
 
-def _storable(text: str) -> str:
-    """What happened is always recorded: characters that no store holds, from a foreign error say, become U+FFFD."""
-    return _UNSTORABLE.sub("\ufffd", text)
-
-
 def _copy(value: Json) -> Json:
-    return None if value is None else cast(Json, json.loads(_storable(dump(value))))
+    return None if value is None else cast(Json, json.loads(storable(dump(value))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
@@ -11,9 +10,8 @@ from typing import Any, Final
 from flo.engine.errors import NotFound
 from flo.engine.executions import MOVES, Execution, ExecutionState, IllegalMove, LogLine, StepRecord, StepState
 from flo.engine.stores.database import Database, Execute, Values
-from flo.engine.values import Json, JsonObject, dump
+from flo.engine.values import Json, JsonObject, dump, storable
 
-_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _AFTER_EVERY_ID: Final = "\U0010ffff"
 
 _EXECUTION: Final = (
@@ -225,7 +223,7 @@ _MOVES: Final[Mapping[ExecutionState, str]] = {state: _move_to(state) for state 
 def _step_values(step: StepRecord) -> Values:
     return {
         "execution_id": step.execution_id,
-        "path": _storable(step.path),
+        "path": storable(step.path),
         "step_id": step.step_id,
         "step_type": step.step_type,
         "state": step.state.value,
@@ -246,18 +244,13 @@ def _line_values(line: LogLine, number: int) -> Values:
         "at": line.at,
         "level": line.level,
         "step": line.step,
-        "message": _storable(line.message),
+        "message": storable(line.message),
         "data": _json_or_null(line.data),
     }
 
 
-def _storable(text: str) -> str:
-    """What happened is always recorded: characters that no store holds, from a foreign error say, become U+FFFD."""
-    return _UNSTORABLE.sub("\ufffd", text)
-
-
 def _json(value: Json) -> str:
-    return _storable(dump(value))
+    return storable(dump(value))
 
 
 def _json_or_null(value: Json) -> str | None:

@@ -89,7 +89,13 @@ class Runner:
         body = _Body(self.interpreter, Frame(run, run.scope, cancellation))
         context = contextvars.copy_context()
         threading.Thread(target=context.run, args=(body.work,), name="flo-run", daemon=True).start()
-        _watch(body.done, cancellation, cancelled or threading.Event(), timeout_ms, self.grace_seconds)
+        try:
+            _watch(body.done, cancellation, cancelled or threading.Event(), timeout_ms, self.grace_seconds)
+        except BaseException:  # an interrupt of the waiting thread: what runs is stopped, and its end recorded
+            cancellation.cancel()
+            body.done.wait(self.grace_seconds)
+            self._finish(run, body, cancellation)
+            raise
         return self._finish(run, body, cancellation)
 
     def reject(

@@ -406,3 +406,19 @@ def test_a_hanging_step_of_a_graph_is_given_up_after_the_timeout(bench: Any) -> 
     assert result.state is ExecutionState.TIMED_OUT
     assert all(thread.daemon for thread in threading.enumerate() if thread.name.startswith("flo-"))
     bench.released.set()
+
+
+def test_an_interrupt_of_the_waiting_program_stops_the_run_and_records_it(bench: Any) -> None:
+    class Interrupted(threading.Event):
+        """Raises in the waiting thread, as Ctrl-C does, once the step has begun."""
+
+        def is_set(self) -> bool:
+            if bench.entered.is_set():
+                raise KeyboardInterrupt
+            return False
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.engine.run({"steps": [{"stepId": "h", "stepType": "test.hang"}, echo("after")]}, cancelled=Interrupted())
+    [execution] = bench.engine.executions.list()
+    assert execution.state is ExecutionState.CANCELLED
+    assert bench.started["after"] == 0

@@ -116,6 +116,8 @@ class _StepEngine:
         self.frame.run.set_variables(pairs)
 
     def keep_claimed(self, table: str, held: Mapping[str, int], every_seconds: float) -> None:
+        if self.frame.cancellation.event.is_set():  # nobody works on what a given-up claim took: it may go stale
+            return
         run = self.frame.run
         run.renewer.keep(table, held, holder=run.execution.id, every=every_seconds)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from flo.engine.cancellation import Cancellation
 from flo.engine.clock import Clock
+from flo.engine.ending import write_end
 from flo.engine.errors import Problem, RunCancelled, StepFailed, StoreError
 from flo.engine.events import Bus, ExecutionEnded, ExecutionStarted
 from flo.engine.executions import Execution, ExecutionState
@@ -32,7 +33,8 @@ TIMEOUT_GRACE_SECONDS = 0.5
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """How a run ended. ``steps`` has for each step outside a loop, by its id, ``stepType status output error attempts
-    durationMilliseconds``; the results of loops in it are read from the store when something refers to them."""
+    durationMilliseconds``; the results of loops in it are read from the store when something refers to them. ``output``
+    is plain JSON."""
 
     execution_id: str
     workflow: str | None
@@ -156,7 +158,7 @@ class Runner:
             lost = lost or unrecorded
         run.recorder.seal()
         state, error = _verdict(run, lost or body.raised, body, cancellation)
-        self.store.executions.move(run.execution.id, state, output=body.output, error=error)
+        write_end(self.store.executions, self.clock, run.execution.id, state, output=body.output, error=error)
         execution = replace(run.execution, state=state, output=body.output, error=error)
         duration = (self.clock.monotonic() - body.started) * 1000
         self.bus.announce(ExecutionEnded(execution, duration))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flo.engine.clock import Clock
-from flo.engine.errors import StoreError
+from flo.engine.errors import FloError
 from flo.engine.stores.base import DataStore
 
 log = logging.getLogger("flo.renewal")
@@ -70,7 +70,7 @@ class Renewer:
         for held in due:
             try:
                 kept = set(self._data.renew(held.table, held.rows, holder=held.holder))
-            except StoreError as error:
+            except FloError as error:
                 log.warning("cannot renew claims of %s in %s: %s", held.holder, held.table, error)
                 kept = set(held.rows)
             with self._changed:

@@ -36,9 +36,10 @@ class Database(Protocol):
     def read(self, sql: str, values: Values = ...) -> list[tuple[Any, ...]]:
         """Run one query outside any transaction and give its rows."""
 
-    def write(self, work: Callable[[Execute], T]) -> T:
+    def write(self, work: Callable[[Execute], T], *, vital: bool = False) -> T:
         """Run ``work`` in one write transaction: committed when this returns, undone when it raises. ``work`` may be
-        run again after a conflict, so it must not have effects of its own."""
+        run again after a conflict, so it must not have effects of its own. A ``vital`` one, which is small, may take
+        the last space there is."""
 
     def now(self) -> datetime:
         """The clock that decides: aware, UTC."""

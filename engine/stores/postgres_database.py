@@ -46,7 +46,7 @@ class PostgresDatabase:
         """Run one statement that commits by itself. A ``repeatable`` one is sent again when its connection is lost."""
         return self._try(lambda connection: self._send(connection, sql, values), repeatable)
 
-    def write(self, work: Callable[[Execute], T]) -> T:
+    def write(self, work: Callable[[Execute], T], *, vital: bool = False) -> T:
         def transaction(connection: Connection) -> T:
             with connection.transaction():
                 return work(_Transaction(self, connection))

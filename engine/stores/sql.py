@@ -94,7 +94,7 @@ class SqlExecutions:
                 raise NotFound("execution", execution_id)
             raise IllegalMove(execution_id, ExecutionState(rows[0][0]), to)
 
-        self._database.write(work)
+        self._database.write(work, vital=to.final)
 
     def record(self, steps: Sequence[StepRecord], lines: Sequence[LogLine]) -> None:
         records = [_step_values(step) for step in steps]

@@ -13,11 +13,12 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from flo.engine.clock import Clock
-from flo.engine.errors import StoreUnavailable
+from flo.engine.errors import StoreFull, StoreUnavailable
 from flo.engine.instants import write_instant
 from flo.engine.stores.database import Values
 from flo.engine.stores.sqlite_errors import translated
 from flo.engine.stores.sqlite_files import open_reader
+from flo.engine.stores.sqlite_reserve import Reserve
 from flo.engine.stores.sqlite_writer import Writer
 
 T = TypeVar("T")
@@ -103,6 +104,8 @@ class SqliteDatabase:
         self.url = url
         self._path, self._clock, self._synchronous = path, clock, synchronous
         self._connections = {os.getpid(): _Connections(path, url, synchronous)}
+        self._reserve = Reserve(path)
+        self._reserve.fill()
         self._closed = False
 
     def read(self, sql: str, values: Values = _NONE) -> Rows:
@@ -120,8 +123,15 @@ class SqliteDatabase:
             finally:
                 connections.give_back(connection)
 
-    def write(self, work: Callable[[Transaction], T]) -> T:
-        return self._mine().writer.run(lambda connection: work(Transaction(connection, self.now())))
+    def write(self, work: Callable[[Transaction], T], *, vital: bool = False) -> T:
+        writer = self._mine().writer
+        try:
+            return writer.run(lambda connection: work(Transaction(connection, self.now())))
+        except StoreFull:
+            if not vital:
+                raise
+        with self._reserve.spent():
+            return writer.run(lambda connection: work(Transaction(connection, self.now())))
 
     def now(self) -> datetime:
         return self._clock.now()

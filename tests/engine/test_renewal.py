@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flo.engine.clock import SystemClock
-from flo.engine.errors import StoreUnavailable
+from flo.engine.errors import FloError, StepFailed, StoreUnavailable
 from flo.engine.renewal import Renewer
 from flo.engine.stores.changes import parse_changes
 from flo.engine.stores.filters import EVERY, parse_where
@@ -79,7 +79,10 @@ def test_a_row_that_is_no_longer_held_is_left_alone(data: Any, renewer: Renewer,
     assert claimed_at(data) == before
 
 
-def test_a_store_that_fails_is_tried_again_at_the_next_turn(data: Any, clock: FrozenClock) -> None:
+@pytest.mark.parametrize(
+    "error", [StoreUnavailable("gone for a moment"), StepFailed("too large")], ids=["store", "row"]
+)
+def test_a_renewal_that_fails_is_tried_again_at_the_next_turn(data: Any, clock: FrozenClock, error: FloError) -> None:
     class Failing:
         """A data store whose first renewal fails."""
 
@@ -88,7 +91,7 @@ def test_a_store_that_fails_is_tried_again_at_the_next_turn(data: Any, clock: Fr
         def renew(self, table: str, held: Mapping[str, int], *, holder: str) -> Sequence[str]:
             if self.failures:
                 self.failures -= 1
-                raise StoreUnavailable("gone for a moment")
+                raise error
             renewed: Sequence[str] = data.renew(table, held, holder=holder)
             return renewed
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from flo.engine.errors import FloError, InputInvalid, StoreFull, StoreUnavailable
+from flo.engine.executions import Execution, ExecutionState
 from flo.engine.stores.filters import EVERY, parse_where
 from flo.engine.stores.sqlite import SqliteStore
+from flo.engine.stores.sqlite_reserve import RESERVE_BYTES
 from flo.engine.testing import FrozenClock
 
 Opener = Callable[..., SqliteStore]
@@ -154,6 +157,50 @@ def test_a_full_disk_changes_nothing_and_is_told(opened: Opener, path: Path) -> 
         store.data.set_many("t", [(f"k{number}", "x" * 10_000) for number in range(100)])
     assert store.data.count("t", EVERY) == 1
     assert store.data.set("t", "k", {"n": 2}).row.value == {"n": 2}
+
+
+def test_a_vital_write_gets_the_space_that_was_set_aside_and_others_do_not(opened: Opener, path: Path) -> None:
+    database, reserve = opened(path)._database, Path(f"{path}-reserve")
+
+    def work(execute: object) -> str:
+        if reserve.stat().st_size:
+            raise StoreFull("full, but for the reserve")
+        return "written"
+
+    with pytest.raises(StoreFull):
+        database.write(work)
+    assert database.write(work, vital=True) == "written"
+    assert reserve.stat().st_size == RESERVE_BYTES
+
+
+@pytest.mark.parametrize("free", [60, 100, 300])
+def test_an_execution_ends_on_a_full_disk(
+    opened: Opener, tmp_path: Path, free: int, request: pytest.FixtureRequest
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("this user may not mount a small disk")
+    request.addfinalizer(lambda: subprocess.run(["umount", str(disk)], check=True))
+    store = opened(disk / "flo.sqlite")
+    request.addfinalizer(store.close)
+    store.migrate()
+    state = ExecutionState.RUNNING
+    made = Execution("e1", None, None, "d", "{}", {}, state, datetime(2026, 1, 1, tzinfo=UTC))
+    store.executions.create(made)
+    (disk / "fill").write_bytes(bytes(shutil.disk_usage(disk).free - free * 1024))
+
+    def fill_up() -> None:
+        for number in range(1000):
+            store.data.set("t", f"k{number}", "x")
+
+    with pytest.raises(StoreFull):
+        fill_up()
+    store.executions.move("e1", ExecutionState.FAILED, error={"code": "store_error", "message": "full"})
+    held = store.executions.get("e1")
+    assert held is not None
+    assert held.state is ExecutionState.FAILED
 
 
 def test_space_is_given_back_when_rows_go(opened: Opener, path: Path, clock: FrozenClock) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import json
 import random
 import threading
 from collections.abc import Callable
@@ -219,18 +220,41 @@ def _call(
     )
     try:
         given = attempts.type.body(call, resolved)
-    except (StepFailed, RunCancelled, RunReturned):
+    except RunReturned as returned:
+        if step.branches:  # a child returned, and was asked there
+            raise
+        raise RunReturned(_whole(step, returned.output)) from None
+    except (StepFailed, RunCancelled):
         raise
     except StoreError as error:
         raise StepFailed(str(error), code="store_error") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # what a step type calls may mean to end the process; it ends the step
         raise StepFailed(f"{type(error).__name__}: {error}", code="step_error") from error
     outcome = given if isinstance(given, Outcome) else Outcome(given)
-    output = plain(outcome.output, ("output",))
-    if not isinstance(output, dict):
-        what = f"{step.type} gave {kind_of(outcome.output)}, a step gives an object"
-        raise StepFailed(what, code="invalid_output", retryable=False)
+    output = _object(step, outcome.output)
     return Outcome(output, outcome.operational_errors, outcome.warnings, outcome.retryable)
+
+
+def _object(step: Step, given: object) -> JsonObject:
+    output = plain(given, ("output",))
+    if not isinstance(output, dict):
+        what = f"{step.type} gave {kind_of(given)}, a step gives an object"
+        raise StepFailed(what, code="invalid_output", retryable=False)
+    return output
+
+
+def _whole(step: Step, output: JsonObject) -> JsonObject:
+    """The run's output, which outlives the run: results of loops in it are read once and for all."""
+    text = dump(_object(step, output))
+    if len(text) > MAX_OUTPUT:
+        raise _too_large(len(text))
+    whole: JsonObject = json.loads(text)
+    return whole
+
+
+def _too_large(characters: int) -> StepFailed:
+    message = f"the output has {characters:,} characters as JSON, the limit is {MAX_OUTPUT:,}"
+    return StepFailed(message, code="too_large", retryable=False)
 
 
 def _classify(attempts: _Attempts) -> End:
@@ -259,8 +283,7 @@ def _end(attempts: _Attempts, end: End) -> End:
         kept = {key: value for key, value in end.output.items() if not isinstance(value, LazyList)}
         characters = len(dump(kept))
         if characters > MAX_OUTPUT:
-            message = f"the output has {characters:,} characters as JSON, the limit is {MAX_OUTPUT:,}"
-            attempts.outcome, attempts.error = None, StepFailed(message, code="too_large", retryable=False)
+            attempts.outcome, attempts.error = None, _too_large(characters)
             return _end(attempts, _classify(attempts))
         frame.scope.names[step.id] = end.output
     duration = (run.clock.monotonic() - attempts.started) * 1000

@@ -9,10 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flo.engine.errors import did_you_mean
-from flo.engine.values import MAX_DEPTH, Place
-
-MAX_DIGITS: Final = 4_300
-"""Integers may have this many digits: what Python reads and writes at most."""
+from flo.engine.values import MAX_DEPTH, MAX_DIGITS, Place
 
 _BLANKS = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)

@@ -8,8 +8,8 @@ import re
 from typing import Final
 
 from flo.engine.errors import InputInvalid
-from flo.engine.positions import MAX_DIGITS, first_problem, line_and_column
-from flo.engine.values import MAX_DEPTH, Json
+from flo.engine.positions import first_problem, line_and_column
+from flo.engine.values import MAX_DEPTH, MAX_DIGITS, Json
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """A document or an input may be this large."""

@@ -25,6 +25,10 @@ class LazyList(Sequence["Json"]):
 MAX_DEPTH: Final = 200
 """Lists and objects may nest this deep, at every entrance (RFC 8259 section 9 lets a reader bound it)."""
 
+MAX_DIGITS: Final = 4_300
+"""Integers may have this many digits: what Python reads and writes at most."""
+
+_TOO_LONG = 10**MAX_DIGITS
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][\w$-]*\Z")
 
@@ -79,8 +83,8 @@ def plain(value: object, place: Place = ()) -> Json:
     """Give ``value`` back as plain JSON: dicts with text keys, lists, text, finite numbers, booleans, null.
 
     A ``LazyList`` stays as it is; tuples and other sequences become lists. What no store could hold raises
-    ``ValueRefused`` with its place: NaN and the infinities, bytes, sets, other objects, keys that are no text, U+0000,
-    lone surrogates, nesting past ``MAX_DEPTH``.
+    ``ValueRefused`` with its place: NaN and the infinities, whole numbers past ``MAX_DIGITS``, bytes, sets, other
+    objects, keys that are no text, U+0000, lone surrogates, nesting past ``MAX_DEPTH``.
     """
     try:
         return _plain_quickly(value, MAX_DEPTH - len(place))
@@ -113,7 +117,11 @@ def _plain_quickly(value: object, depth: int) -> Json:
         return {key: _plain_quickly(held, depth - 1) for key, held in pairs}
     if kind is list and depth > 0:
         return [_plain_quickly(held, depth - 1) for held in value]  # type: ignore[attr-defined]
-    if value is None or kind is bool or kind is int or (kind is float and math.isfinite(value)):  # type: ignore[arg-type]
+    if kind is int:
+        if -_TOO_LONG < value < _TOO_LONG:  # type: ignore[operator]
+            return value  # type: ignore[return-value]
+        raise _Unusual
+    if value is None or kind is bool or (kind is float and math.isfinite(value)):  # type: ignore[arg-type]
         return value  # type: ignore[return-value]
     raise _Unusual
 
@@ -128,6 +136,8 @@ def _plain_slowly(value: object, place: Place) -> Json:
                 raise ValueRefused(place_text(place), f"the character U+{ord(found[0]):04X}")
             return str(value)
         case int():
+            if not -_TOO_LONG < value < _TOO_LONG:
+                raise ValueRefused(place_text(place), f"a whole number with more than {MAX_DIGITS:,} digits")
             return int(value)
         case float():
             if not math.isfinite(value):
@@ -147,7 +157,7 @@ def _plain_slowly(value: object, place: Place) -> Json:
 
 def _plain_key(key: object, place: Place) -> str:
     if not isinstance(key, str):
-        raise ValueRefused(place_text(place), f"the key {key!r}, which is no text")
+        raise ValueRefused(place_text(place), f"the key {key!r} (no text)")
     if found := _UNSTORABLE.search(key):
         raise ValueRefused(place_text(place), f"a key with the character U+{ord(found[0]):04X}")
     return key

@@ -56,7 +56,8 @@ def as_json(event: Event) -> JsonObject:
         case LoopAdvanced(path, done, total):
             return {"event": "loopAdvanced", "path": path, "done": done, "total": total}
         case LineLogged(line):
-            return {"event": "lineLogged", **line.as_json()}
+            told = {key: value for key, value in line.as_json().items() if key != "number"}  # the store gives it later
+            return {"event": "lineLogged", **told}
 
 
 class EventPrinter:

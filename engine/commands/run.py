@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from contextlib import closing, suppress
 from datetime import timedelta
@@ -76,8 +77,9 @@ def run(
                 timeout_ms=None if timeout is None else timeout.total_seconds() * 1000,
             )
         _print(result, as_json, as_events)
+        kept_in = engine.store.url
     if not quiet:
-        note(_summary(result))
+        note(_summary(result, kept_in, named=store is not None))
     _tell(result, progress)
     events.check()
     return _exit_code(result, stop, fail_on_errors)
@@ -102,15 +104,18 @@ def _print(result: RunResult, as_json: bool, as_events: bool) -> None:
         flush()
 
 
-def _summary(result: RunResult) -> str:
+def _summary(result: RunResult, kept_in: str, *, named: bool) -> str:
     count = len(result.steps)
     steps = f"{count} {'step' if count == 1 else 'steps'}"
-    return f"{result.state} in {result.duration_ms / 1000:.2f} s: {steps}{_pointer(result)}"
+    return f"{result.state} in {result.duration_ms / 1000:.2f} s: {steps}{_pointer(result, kept_in, named)}"
 
 
-def _pointer(result: RunResult) -> str:
-    """Where to read more, if it is worth it."""
-    return "" if result.state is _S.SUCCESS else f"; 'flo executions show {result.execution_id}' tells more"
+def _pointer(result: RunResult, kept_in: str, named: bool) -> str:
+    """Where to read more, if it is worth it and still there. A store that the call named has to be named again."""
+    if result.state is _S.SUCCESS or kept_in == "memory:":
+        return ""
+    where = f" --store {shlex.quote(kept_in)}" if named else ""
+    return f"; 'flo executions show {result.execution_id}{where}' tells more"
 
 
 def _tell(result: RunResult, progress: Progress) -> None:

@@ -6,7 +6,7 @@ result counts as JSONLogic counts it: false, null, 0, empty text and the empty l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -71,7 +71,7 @@ def _compile(value: Json, fail: Fail, paths: Paths) -> Evaluate:
 
 
 def _misfit(value: Json, fail: Fail, what: str) -> Evaluate:
-    message = f"a condition is a boolean, one expression in marks, or JSONLogic; {what}"
+    message = f"a condition is a boolean, one expression in marks, a row condition or JSONLogic; {what}"
     fail((), ExpressionInvalid(message, shown(value), 0))
     return _never
 
@@ -91,6 +91,11 @@ def _expression(value: str, fail: Fail, paths: Paths) -> Evaluate:
 def _logic(value: Mapping[str, Json], fail: Fail, paths: Paths) -> Evaluate:
     if len(value) != 1:
         return _misfit(dict(value), fail, f"an object with {len(value)} keys came, where JSONLogic has one")
+    for place in _places_of_tests(value, ()):
+        message = (
+            "a row condition means nothing inside JSONLogic; group some with 'all' or 'any', or compare with 'var'"
+        )
+        fail(place, ExpressionInvalid(message, "", 0))
     texts: list[tuple[Place, Text]] = []
 
     def leaf(string: str, place: Place) -> int | None:
@@ -114,6 +119,18 @@ def _logic(value: Mapping[str, Json], fail: Fail, paths: Paths) -> Evaluate:
             message = "'var' needs a path here, from a step or a name such as 'initial' on"
             fail(place, ExpressionInvalid(message, path, 0))
     return partial(_apply, rule, texts)
+
+
+def _places_of_tests(value: Json, place: Place) -> Iterator[Place]:
+    """Where row conditions stand: to JSONLogic they are objects like any other, and those are always yes."""
+    if isinstance(value, Mapping):
+        if "field" in value and "operator" in value:
+            yield place
+        for key, held in value.items():
+            yield from _places_of_tests(held, (*place, key))
+    elif isinstance(value, list):
+        for index, held in enumerate(value):
+            yield from _places_of_tests(held, (*place, index))
 
 
 def _apply(rule: Rule, texts: list[tuple[Place, Text]], scope: Scope, on_missing: OnMissing) -> Json:

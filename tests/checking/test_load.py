@@ -62,8 +62,9 @@ def test_what_cannot_be_read_or_kept_is_one_problem_with_its_place(
         ("a\0", "initial.x[1]", "the character U+0000"),
         ("\ud800", "initial.x[1]", "the character U+D800"),
         ({"\0": 1}, "initial.x[1]", "a key with the character U+0000"),
-        ({1: 2}, "initial.x[1]", "the key 1, which is no text"),
+        ({1: 2}, "initial.x[1]", "the key 1 (no text)"),
         (float("inf"), "initial.x[1]", "inf"),
+        ([10**4300], "initial.x[1][0]", "a whole number with more than 4,300 digits"),
         (b"", "initial.x[1]", "a Python bytes"),
         ({1}, "initial.x[1]", "a Python set"),
     ],
@@ -82,10 +83,10 @@ def test_a_backslash_before_an_escape_is_no_zero_character(check: Check) -> None
 
 
 CONDITIONS: list[tuple[Any, str]] = [
-    ("yes", "a condition is a boolean, one expression in marks, or JSONLogic; text without marks came"),
-    ("is << initial.x >>", "a condition is a boolean, one expression in marks, or JSONLogic; marks with text"),
-    ({"and": [], "or": []}, "a condition is a boolean, one expression in marks, or JSONLogic; an object with 2 keys"),
-    ({}, "a condition is a boolean, one expression in marks, or JSONLogic; an object with 0 keys"),
+    ("yes", "a condition is a boolean, one expression in marks, a row condition or JSONLogic; text without marks came"),
+    ("is << initial.x >>", "one expression in marks, a row condition or JSONLogic; marks with text"),
+    ({"and": [], "or": []}, "a row condition or JSONLogic; an object with 2 keys"),
+    ({}, "a row condition or JSONLogic; an object with 0 keys"),
     ({"=>": [1, 2]}, "no JSONLogic operator '=>'; did you mean '>'?"),
     ({"var": "gone.x"}, "no step or name 'gone'"),
     ({"!": [{"var": ""}]}, "'var' needs a path here"),

@@ -59,12 +59,24 @@ def test_json_is_one_object_with_the_agreed_fields(flo: Any, save: Save) -> None
     assert answer.out.count("\n") == 1
 
 
+def test_the_last_line_names_the_store_where_the_run_can_be_looked_at(flo: Any, save: Save) -> None:
+    failing = save([FAIL])
+    assert re.search(r"'flo executions show \S+' tells more", flo("run", failing).err)
+    pointer = re.search(
+        r"'flo (executions show \S+ --store \S+)' tells more", flo("run", failing, "--store", "sqlite:b").err
+    )
+    assert pointer is not None
+    assert flo(*pointer[1].split()).code == 0
+    assert "tells more" not in flo("run", failing, "--store", "memory:").err
+
+
 def test_events_are_one_object_a_line_from_start_to_end(flo: Any, save: Save) -> None:
     answer = flo("run", save([LOG, *some_fail(continueOnError=True)]), "--events", "--input", '{"name": "x"}')
     events = [json.loads(line) for line in answer.out.splitlines()]
     assert events[0]["event"] == "executionStarted"
     assert events[-1]["event"] == "executionEnded"
     assert events[-1]["status"] == "completed_with_errors"
+    assert all("number" not in event for event in events)  # the store numbers lines when they are kept
     assert {event["event"] for event in events} == {
         "executionStarted", "stepStarted", "stepEnded", "loopAdvanced", "lineLogged", "executionEnded",
     }  # fmt: skip

@@ -42,6 +42,8 @@ def test_any_json_value_is_plain_and_reads_back_equal(value: object) -> None:
     [
         ({"a": [1, float("nan")]}, "a[1]"),
         ({"a": float("inf")}, "a"),
+        ({"a": [10**4300]}, "a[0]"),
+        ({"a": -(10**4300)}, "a"),
         ({"a": b"bytes"}, "a"),
         ({"a": {"b": {1, 2}}}, "a.b"),
         ({"a": object()}, "a"),

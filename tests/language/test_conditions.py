@@ -138,7 +138,7 @@ def test_a_path_of_a_condition_has_its_root_its_segments_and_its_place() -> None
 @pytest.mark.parametrize(
     ("condition", "place", "message"),
     [
-        ("true", (), "a condition is a boolean, one expression in marks, or JSONLogic; text without marks came"),
+        ("true", (), "one expression in marks, a row condition or JSONLogic; text without marks came"),
         ("<< a >> ", (), "marks with text around them came"),
         ("{% if a %}x{% endif %}", (), "marks with text around them came"),
         (None, (), "null came"),
@@ -150,6 +150,13 @@ def test_a_path_of_a_condition_has_its_root_its_segments_and_its_place() -> None
         ({"and": [True, "<< 1 + >>"]}, ("and", 1), ""),
         ({"and": [True, {"eq": [1, 1]}]}, ("and", 1), "no JSONLogic operator 'eq'"),
         ({"!": {"var": ""}}, ("!", "var"), "'var' needs a path here"),
+        (
+            {"and": [True, {"field": "a", "operator": "set"}]},
+            ("and", 1),
+            "a row condition means nothing inside JSONLogic",
+        ),
+        ({"!": {"field": "a", "operator": "eq", "value": 1}}, ("!",), "a row condition means nothing inside JSONLogic"),
+        ({"all": [{"field": "a", "operator": "set"}, {"==": [1, 1]}]}, ("all", 0), "group some with 'all' or 'any'"),
         ({"field": "a", "operator": "equls", "value": 1}, ("operator",), "no operator 'equls'; did you mean 'equals'?"),
         ({"field": "a", "operator": "equls", "value": "<< b >>"}, ("operator",), "did you mean 'equals'?"),
         ({"field": "a", "operator": "in", "value": "x"}, ("value",), "in needs a list; text came"),

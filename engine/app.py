@@ -21,7 +21,7 @@ from flo.engine.language.workflow import Workflow
 from flo.engine.lifecycle import Runner, RunResult
 from flo.engine.registry import Registry
 from flo.engine.renewal import Renewer
-from flo.engine.stores.base import DataStore, ExecutionStore, Store, StoredWorkflow
+from flo.engine.stores.base import DataStore, ExecutionStore, Store, StoredWorkflow, WorkflowStore
 from flo.engine.values import Json, JsonObject, plain
 
 DEFAULT_URL: Final = "sqlite:.flo/flo.sqlite"
@@ -51,6 +51,11 @@ class Flo:
         """The executions."""
         return self.store.executions
 
+    @property
+    def workflows(self) -> WorkflowStore:
+        """The stored workflows."""
+        return self.store.workflows
+
     def check(self, document: str | bytes | Mapping[str, Json] | Path, source: str = "workflow") -> Checked:
         """Read, check and compile a document: JSON text, its bytes, an object, or a file.
 
@@ -67,12 +72,12 @@ class Flo:
 
     def stored(self, name: str, version: int | None = None) -> StoredWorkflow:
         """A stored workflow, the newest version unless one is named. Raises ``NotFound``."""
-        found = self.store.workflows.get(name, version)
+        found = self.workflows.get(name, version)
         if found is not None:
             return found
-        if version is not None and self.store.workflows.get(name) is not None:
+        if version is not None and self.workflows.get(name) is not None:
             raise NotFound("version", f"{version} of {name}")
-        raise NotFound("stored workflow", name, (held.name for held in self.store.workflows.list()))
+        raise NotFound("stored workflow", name, (held.name for held in self.workflows.list()))
 
     def run(
         self,
@@ -108,7 +113,7 @@ class Flo:
             workflow = self.load(workflow)
         if workflow.name is None:
             raise FloError(f"{workflow.source} has no name: a workflow needs one to be stored")
-        return self.store.workflows.save(workflow.name, workflow.text, pinned_id=workflow.pinned_id)
+        return self.workflows.save(workflow.name, workflow.text, pinned_id=workflow.pinned_id)
 
     def close(self) -> None:
         """End the engine's threads and give the store's connections back."""

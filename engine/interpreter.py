@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from flo.engine.blocks import GRAPH_THREADS, run_block, run_graph
 from flo.engine.cancellation import Cancellation
 from flo.engine.errors import TemplateFailed
-from flo.engine.executions import StepRecord, StepState
 from flo.engine.language.workflow import Block, Step
 from flo.engine.loop import Results, run_loop
-from flo.engine.pipeline import End, run_step
+from flo.engine.pipeline import End, run_step, skip_step
 from flo.engine.registry import Registry
 from flo.engine.run import Frame
 from flo.engine.step import Engine, Loop, RunReturned
@@ -39,11 +38,15 @@ class Interpreter:
 
     def block(self, frame: Frame, block: Block) -> None:
         """Run one list of steps."""
-        run_block(frame, block, self.step, skip_step)
+        run_block(frame, block, self.step, self.skip)
 
     def step(self, frame: Frame, step: Step) -> End:
         """Run one step."""
         return run_step(frame, step, self.registry[step.type], self.engine)
+
+    def skip(self, frame: Frame, step: Step) -> None:
+        """Skip one step, because one that it depends on failed."""
+        skip_step(frame, step, self.registry[step.type])
 
     def engine(self, frame: Frame, step: Step) -> Engine:
         """What ``step`` may ask for while it runs in ``frame``."""
@@ -73,7 +76,7 @@ class _StepEngine:
         block = self.step.branches[branch]
         none = tuple(() for _ in block.steps)
         bound = GRAPH_THREADS if concurrency is None else concurrency
-        run_graph(self.frame, block.steps, none, self.interpreter.step, skip_step, bound)
+        run_graph(self.frame, block.steps, none, self.interpreter.step, self.interpreter.skip, bound)
         return _outputs(self.frame, block)
 
     def loop(
@@ -120,32 +123,6 @@ class _StepEngine:
             return
         run = self.frame.run
         run.renewer.keep(table, held, holder=run.execution.id, every=every_seconds)
-
-
-def skip_step(frame: Frame, step: Step) -> None:
-    """Record a step that is skipped because one that it depends on failed."""
-    run = frame.run
-    record = StepRecord(
-        execution_id=run.execution.id,
-        path=frame.path(step.id),
-        step_id=step.id,
-        step_type=step.type,
-        state=StepState.SKIPPED,
-        started_at=run.clock.now(),
-        duration_ms=0.0,
-        attempts=0,
-    )
-    frame.scope.metas[step.id] = {
-        "success": False,
-        "skipped": True,
-        "durationMilliseconds": 0.0,
-        "stepType": step.type,
-        "attempts": 0,
-        "operationalStatus": "ok",
-        "error": None,
-        "operationalErrors": [],
-    }
-    run.ended_step(record, 0)
 
 
 def _outputs(frame: Frame, block: Block) -> JsonObject:

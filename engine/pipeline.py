@@ -67,10 +67,10 @@ def run_step(frame: Frame, step: Step, step_type: StepType, make_engine: MakeEng
     """Run one step to its end. Raises ``RunCancelled`` and ``RunReturned`` as they come; a failure is an ``End``."""
     run = frame.run
     frame.cancellation.check()
-    attempts = _Attempts(frame, step, step_type, frame.path(step.id), run.clock.now(), run.clock.monotonic())
+    attempts = _begin(frame, step, step_type)
     try:
         if _skipped(attempts):
-            return _end(attempts, End(StepState.SKIPPED))
+            return skip_step(frame, step, step_type)
         run.bus.announce(StepStarted(attempts.path, step.id, step.type))
         resolved = _resolve(attempts)
         step.recheck(resolved)
@@ -84,6 +84,18 @@ def run_step(frame: Frame, step: Step, step_type: StepType, make_engine: MakeEng
         _end(attempts, End(StepState.CANCELLED))
         raise
     return _end(attempts, _classify(attempts))
+
+
+def skip_step(frame: Frame, step: Step, step_type: StepType) -> End:
+    """Record that a step is skipped: by its own condition, or because one that it depends on failed."""
+    attempts = _begin(frame, step, step_type)
+    attempts.count = 0
+    return _end(attempts, End(StepState.SKIPPED))
+
+
+def _begin(frame: Frame, step: Step, step_type: StepType) -> _Attempts:
+    clock = frame.run.clock
+    return _Attempts(frame, step, step_type, frame.path(step.id), clock.now(), clock.monotonic())
 
 
 def _skipped(attempts: _Attempts) -> bool:
@@ -279,6 +291,7 @@ def _end(attempts: _Attempts, end: End) -> End:
     run = frame.run
     kept: JsonObject | None = None
     characters = 0
+    frame.scope.names.pop(step.id, None)  # of an earlier attempt at what is around the step
     if end.output is not None:
         kept = {key: value for key, value in end.output.items() if not isinstance(value, LazyList)}
         characters = len(dump(kept))

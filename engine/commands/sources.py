@@ -127,9 +127,9 @@ def check_file(engine: Flo, name: str) -> Checked:
 def find_stored(engine: Flo, name: str) -> str:
     """Give ``name`` where a workflow is stored under it. Raises ``FloError`` that names the nearest: a stored one, a
     file, a recipe."""
-    if engine.store.workflows.get(name) is not None:
+    if engine.workflows.get(name) is not None:
         return name
-    stored = [held.name for held in engine.store.workflows.list()]
+    stored = [held.name for held in engine.workflows.list()]
     raise FloError(f"no file and no stored workflow {name!r}{_nearest(name, stored)}")
 
 

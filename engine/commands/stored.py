@@ -45,7 +45,7 @@ def add(files: tuple[str, ...], store: str | None, steps: tuple[str, ...], as_js
 def list_stored(store: str | None, as_json: bool) -> None:
     """List the stored workflows, the newest version of each, by name."""
     with app.open(store) as engine:
-        found = engine.store.workflows.list()
+        found = engine.workflows.list()
     if as_json:
         print_json_list(_as_json(stored) for stored in found)
     elif found:

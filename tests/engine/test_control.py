@@ -305,3 +305,27 @@ def test_finally_runs_when_the_run_returns_or_is_timed_out(bench: Any) -> None:
     )
     assert result.state is ExecutionState.TIMED_OUT
     assert bench.started == {"fin": 2}
+
+
+def test_a_step_that_is_skipped_in_a_later_attempt_of_its_container_shows_no_output_of_an_earlier_one(
+    bench: Any,
+) -> None:
+    body = [
+        echo("first", {"v": 1}, skipCondition="<< $errors.size > 0 >>"),
+        echo("seen", {"v": "<< first.v >>"}),
+        fail("broken", skipCondition="<< $errors.size > 0 >>"),
+    ]
+    container = {"stepId": "c", "stepType": "core.if", "input": {"condition": True, "then": body}}
+    result = bench.run([{**container, "retry": {"maxAttempts": 2, "retryOn": ["failed"]}}])
+    assert result.state is ExecutionState.SUCCESS
+    assert bench.started == {"first": 1, "seen": 2}
+    assert result.steps["first"]["output"] is None
+    assert result.steps["seen"]["output"] == {"v": None}
+
+
+@pytest.mark.parametrize("before", [{"skipCondition": True}, {}])
+def test_a_skipped_step_says_the_same_however_it_came_to_be_skipped(bench: Any, before: dict[str, Any]) -> None:
+    steps = [fail("f", onFailure="skip"), echo("s", dependsOn=[] if before else ["f"], **before)]
+    result = bench.run(steps)
+    assert result.steps["s"]["status"] == "skipped"
+    assert result.steps["s"]["attempts"] == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -50,6 +50,10 @@ MOVES: Final[Mapping[ExecutionState, frozenset[ExecutionState]]] = {
 }
 """Every allowed move. Final is final."""
 
+RESUMABLE: Final = frozenset({_S.FAILED, _S.TIMED_OUT})
+"""What a person may open again, to go on from the failed step: the one way out of a final state, never taken by the
+engine itself."""
+
 
 class IllegalMove(FloError):
     """An execution cannot go from where it stands to where it was sent."""
@@ -59,10 +63,25 @@ class IllegalMove(FloError):
         super().__init__(f"execution {execution_id} is {current} and cannot become {to}")
 
 
+class DeadReason(StrEnum):
+    """Why an execution of a queue ended as a dead letter."""
+
+    MAX_ATTEMPTS = "max_attempts"
+    NON_RETRYABLE = "non_retryable"
+    NO_HANDLER = "no_handler"
+    POISON = "poison"
+
+
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One run of a workflow. ``definition`` is the document it started with, as JSON text, ``digest`` its SHA-256 in
-    hex."""
+    """One run of a workflow, or of a single step type (``handler``).
+
+    ``definition`` is the document it started with, as JSON text, ``digest`` its SHA-256 in hex. ``queue`` is None where
+    no queue delivers it: it runs in the process that made it, or as a part of its ``parent_id``. ``attempt`` counts
+    from 1, ``deliveries`` how often a worker got it, ``expiries`` how often that worker was not heard of again, and
+    ``fence`` rises with each claim. ``worker`` and ``lease_until`` are of the claim that holds it now. ``reason`` is
+    set where it is a dead letter, ``replayed_as`` once that was replayed.
+    """
 
     id: str
     workflow: str | None
@@ -78,25 +97,67 @@ class Execution:
     error: JsonObject | None = None
     trigger: str = "manual"
     attempt: int = 1
+    handler: str | None = None
+    queue: str | None = None
+    priority: int = 0
+    run_at: datetime | None = None
+    due_at: datetime | None = None
+    deadline: datetime | None = None
+    key: str | None = None
+    concurrency_key: str | None = None
+    concurrency_limit: int | None = None
+    deliveries: int = 0
+    expiries: int = 0
+    fence: int = 0
+    worker: str | None = None
+    claimed_at: datetime | None = None
+    lease_until: datetime | None = None
+    parent_id: str | None = None
+    parent_path: str | None = None
+    root_id: str | None = None
+    depth: int = 1
+    reason: DeadReason | None = None
+    replay_of: str | None = None
+    replayed_as: str | None = None
 
     def as_json(self) -> JsonObject:
-        """All but the definition: ``executionId workflow version digest status trigger attempt createdAt startedAt
-        finishedAt input output error``."""
+        """All but the definition, in the words of the command (``executionId``, ``status``, …); instants as text."""
         return {
             "executionId": self.id,
             "workflow": self.workflow,
+            "handler": self.handler,
             "version": self.version,
             "digest": self.digest,
             "status": self.state.value,
+            "reason": None if self.reason is None else self.reason.value,
             "trigger": self.trigger,
+            "queue": self.queue,
+            "priority": self.priority,
+            "key": self.key,
+            "concurrencyKey": self.concurrency_key,
             "attempt": self.attempt,
+            "deliveryCount": self.deliveries,
+            "expiryCount": self.expiries,
+            "worker": self.worker,
             "createdAt": write_instant(self.created_at),
-            "startedAt": None if self.started_at is None else write_instant(self.started_at),
-            "finishedAt": None if self.finished_at is None else write_instant(self.finished_at),
+            "runAt": _instant_or_null(self.run_at),
+            "dueAt": _instant_or_null(self.due_at),
+            "deadline": _instant_or_null(self.deadline),
+            "startedAt": _instant_or_null(self.started_at),
+            "leaseUntil": _instant_or_null(self.lease_until),
+            "finishedAt": _instant_or_null(self.finished_at),
+            "parentId": self.parent_id,
+            "parentStep": self.parent_path,
+            "replayOf": self.replay_of,
+            "replayedAs": self.replayed_as,
             "input": self.input,
             "output": self.output,
             "error": self.error,
         }
+
+
+def _instant_or_null(instant: datetime | None) -> str | None:
+    return None if instant is None else write_instant(instant)
 
 
 class StepState(StrEnum):
@@ -113,8 +174,9 @@ class StepRecord:
     """How one step of an execution ended, or one iteration of a loop.
 
     ``path`` is unique in the execution: ``mark-done``, inside a loop ``process-each[3].mark-done``; an iteration
-    itself is ``process-each[3]`` with ``loop`` = ``process-each`` and ``index`` = 3. The output of a step that ran in
-    an iteration lies in the iteration's record, by stepId.
+    itself is ``process-each[3]`` with ``loop`` = ``process-each`` and ``index`` = 3. The outputs of the steps of an
+    iteration lie in the iteration's record, by stepId, once it has ended. ``notices`` are what ``$meta`` shows as
+    ``operationalErrors``; ``execution_attempt`` is the attempt at the whole execution in which it ended.
     """
 
     execution_id: str
@@ -129,6 +191,8 @@ class StepRecord:
     error: JsonObject | None = None
     loop: str | None = None
     index: int | None = None
+    notices: Sequence[str] = ()
+    execution_attempt: int = 1
 
     def as_json(self) -> JsonObject:
         """``path stepId stepType status startedAt durationMilliseconds attempts output error``, of an iteration also
@@ -150,7 +214,7 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line of an execution's log. ``number`` is given by the store and rises; ``level`` is one of debug info warn
+    """One line of an execution's log. ``number`` rises from 1 in each execution; ``level`` is one of debug info warn
     error."""
 
     execution_id: str

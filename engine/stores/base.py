@@ -7,13 +7,14 @@ bounded number of times with jitter; callers never see them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
-from flo.engine.executions import Execution, ExecutionState, LogLine, StepRecord
+from flo.engine.executions import Execution, ExecutionState, LogLine, StepRecord, StepState
 from flo.engine.instants import write_instant
+from flo.engine.jobs import Attempt, Enqueued, Request, Retention, Wait
 from flo.engine.stores.changes import Change
 from flo.engine.stores.filters import Condition
 from flo.engine.stores.ordering import Order
@@ -201,26 +202,11 @@ class WorkflowStore(Protocol):
 
 
 class ExecutionStore(Protocol):
-    """Executions: each a row, with the records of its steps and its log lines."""
+    """Executions as people look at them and act on them: each a row, with the records of its steps and its log lines.
+    What the owner of an execution writes goes through ``QueueStore``."""
 
     def create(self, execution: Execution) -> None:
-        """Store a new execution."""
-
-    def move(
-        self,
-        execution_id: str,
-        to: ExecutionState,
-        *,
-        output: Json = None,
-        error: JsonObject | None = None,
-    ) -> None:
-        """Move to another state, if ``executions.MOVES`` allows it from the state that the row has now; else raise
-        ``IllegalMove``, nothing changed. Sets ``started_at`` at the first ``running``, ``finished_at`` at a final
-        state, by ``DataStore.now``."""
-
-    def record(self, steps: Sequence[StepRecord], lines: Sequence[LogLine]) -> None:
-        """Store records of steps (one of the same execution and path is replaced) and append log lines, in one
-        transaction. ``StepRecord.output`` is any JSON; ``LogLine.number`` is ignored and given here, rising."""
+        """Store an execution that nobody will run: one that was ``rejected``, or history that comes from elsewhere."""
 
     def get(self, execution_id: str) -> Execution | None:
         """One execution, by its id or by a prefix of it that only one has."""
@@ -230,9 +216,13 @@ class ExecutionStore(Protocol):
         *,
         state: ExecutionState | None = None,
         workflow: str | None = None,
+        queue: str | None = None,
+        parent: str | None = None,
+        dead: bool = False,
         limit: int = 50,
     ) -> Sequence[Execution]:
-        """Executions, newest first."""
+        """Executions, newest first: those without a parent, or the children of ``parent``; of a ``queue``, and ``dead``
+        letters that were not replayed, also the jobs that others have enqueued."""
 
     def steps(self, execution_id: str) -> Sequence[StepRecord]:
         """The records of an execution's steps, in the order in which they were stored first."""
@@ -242,35 +232,59 @@ class ExecutionStore(Protocol):
         index. Uses an index: a page costs the same at any ``start``."""
 
     def lines(self, execution_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[LogLine]:
-        """Log lines in the order they were written, those numbered above ``after``."""
+        """Log lines in the order of their numbers, those numbered above ``after``."""
 
+    def attempts(self, execution_id: str) -> Sequence[Attempt]:
+        """The claims of an execution that did not end it, by their number."""
 
-class Store(Protocol):
-    """The whole port, and the life of its connections. Opening one migrates nothing."""
+    def waits(self, execution_id: str) -> Sequence[Wait]:
+        """What an execution waits for, or waited for, in the order in which it was registered."""
 
-    @property
-    def url(self) -> str:
-        """The URL as given, without its password."""
+    def checkpoints(self, execution_id: str, prefix: str) -> Sequence[StepRecord]:
+        """The records of the steps whose path is ``prefix`` and a name: those of one frame, without iterations."""
 
-    @property
-    def data(self) -> DataStore: ...
+    def iteration_states(self, execution_id: str, loop: str) -> Mapping[int, StepState]:
+        """How the iterations of a loop ended, by index. Reads no outputs."""
 
-    @property
-    def workflows(self) -> WorkflowStore: ...
+    def begun(self, execution_id: str, loop: str) -> Set[int]:
+        """The iterations of a loop in which at least one step has a record. Reads no outputs."""
 
-    @property
-    def executions(self) -> ExecutionStore: ...
+    def failures(self, execution_id: str, *, limit: int = 1000) -> Sequence[StepRecord]:
+        """The first records of steps that failed, iterations left out, in the order in which they were stored."""
 
-    def migrate(self) -> int:
-        """Bring the schema up to date under a lock; gives how many steps it took. Raises ``StoreTooNew``. Any number of
-        processes may do it at once: each step is applied once, the rest wait."""
+    def cancel(self, execution_id: str) -> Sequence[str]:
+        """Move an execution to ``cancelled``, and everything unfinished that it started, down to any depth, in one
+        transaction; gives the ids of what was moved. Holds on them are lost at once. Raises ``NotFound``,
+        ``IllegalMove`` where it has ended."""
 
-    def schema_version(self) -> int:
-        """The newest migration that was applied; 0 for an empty store."""
+    def resume(self, execution_id: str) -> Execution:
+        """Move a ``failed`` or ``timed_out`` execution to ``pending``, due now, for a new attempt that goes on after
+        the last finished step; its ``expiries`` start anew, its deadline is lifted, and it is no dead letter any more.
+        What failed below it is resumed when it comes there. Raises ``NotFound``, ``IllegalMove``, and ``InputInvalid``
+        for a part of another execution, which that one resumes."""
 
-    def vitals(self) -> JsonObject:
-        """Facts for ``flo doctor``: adapter, server and schema version, sizes, and what the adapter finds worth
-        knowing."""
+    def signal(self, execution_id: str, name: str, payload: JsonObject) -> None:
+        """Leave a signal for an execution; one that waits for it is due at once. A signal that nobody waits for yet is
+        kept. Raises ``NotFound``, ``IllegalMove`` where it has ended."""
 
-    def close(self) -> None:
-        """Give connections back. Closing twice does nothing."""
+    def decide(self, execution_id: str, path: str, decision: JsonObject) -> None:
+        """Answer the approval at ``path`` with ``{approved actor reason at}``; the execution is due at once. Raises
+        ``NotFound`` where no approval waits there, ``InputInvalid`` where it was decided already."""
+
+    def replay_dead(self, execution_id: str, request: Request) -> Enqueued:
+        """Enqueue ``request`` for a dead letter, once: the dead letter remembers its ``replayed_as``. Replayed already:
+        gives that execution, ``created`` false. Raises ``NotFound`` where it is no dead letter."""
+
+    def purge_dead(self, *, queue: str | None = None, before: datetime | None = None, limit: int = 1000) -> int:
+        """Remove up to ``limit`` dead letters with everything of theirs, the oldest first; gives how many."""
+
+    def prune(
+        self, retention: Retention, *, workflow: str | None = None, apart: Sequence[str] = (), limit: int = 100
+    ) -> int:
+        """Remove up to ``limit`` ended executions that are older, or more, than ``retention`` allows, the oldest first;
+        gives how many. Counts those of ``workflow``, or all but those of the workflows ``apart``.
+
+        Each transaction removes a bounded number of rows, so that nobody waits for it long, and memory is bounded
+        whatever their size. What is not final is never touched, nor a part of something that is not; dead letters that
+        were not replayed count like the others.
+        """

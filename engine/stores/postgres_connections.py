@@ -30,11 +30,13 @@ _SESSION: Final = {
     "jit": "off",
     "plan_cache_mode": "force_generic_plan",
     "enable_bitmapscan": "off",
+    "enable_seqscan": "off",
 }
 """Locks of ours are held for milliseconds.
 
 The statistics of a queue are always behind its rows. Plans made anew for each value would take as long as the claim,
-compiled ones longer; and bitmaps would collect and sort all pending rows, where an index has them in order.
+compiled ones longer; bitmaps would collect and sort all pending rows, where an index has them in order; and a plan made
+while a table was small would read all of it for ever.
 """
 
 _CONNECT: Final = {

@@ -14,7 +14,7 @@ from flo.engine.stores.filters import Condition
 from flo.engine.stores.limits import check_name, check_ttl, stored_text
 from flo.engine.stores.ordering import Order, position, read_cursor, write_cursor
 from flo.engine.stores.postgres_changes import changes_sql
-from flo.engine.stores.postgres_database import PostgresDatabase
+from flo.engine.stores.postgres_database import Joined, PostgresDatabase
 from flo.engine.stores.postgres_json import to_jsonb
 from flo.engine.stores.postgres_order import after_sql, asks_for_a_status, order_sql, sorting
 from flo.engine.stores.postgres_statement import Values
@@ -123,7 +123,7 @@ GROUP BY r.table_name ORDER BY r.table_name
 class PostgresData:
     """The ``DataStore`` of PostgreSQL. Conditions, orders and changes are evaluated in the statement."""
 
-    def __init__(self, database: PostgresDatabase) -> None:
+    def __init__(self, database: PostgresDatabase | Joined) -> None:
         self._database = database
 
     def now(self) -> datetime:

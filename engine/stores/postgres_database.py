@@ -25,6 +25,9 @@ Rows = list[tuple[Any, ...]]
 _TRIES: Final = 10
 _FIRST_PAUSE_SECONDS: Final = 0.01
 _LONGEST_PAUSE_SECONDS: Final = 0.2
+_FEW: Final = 4
+"""So many rows are sent one by one: to set up a pipeline takes as long."""
+
 _NONE: Final[Values] = MappingProxyType({})
 _TOKEN: Final = re.compile(r"'(?:[^']|'')*'|::|:(?P<name>[a-z_]\w*)|%")
 
@@ -111,8 +114,28 @@ class _Transaction:
         return self._database._send(self._connection, sql, values)
 
     def many(self, sql: str, rows: Sequence[Values]) -> None:
-        if rows:
+        if len(rows) <= _FEW:
+            for row in rows:
+                self(sql, row)
+        else:
             self._database._send_many(self._connection, sql, rows)
+
+
+class Joined:
+    """A database for use inside a transaction that is under way: all that it does belongs to that one, and is undone
+    with it."""
+
+    def __init__(self, database: PostgresDatabase, execute: Execute) -> None:
+        self._database, self._execute = database, execute
+
+    def read(self, sql: str, values: Values = _NONE) -> Rows:
+        return self._execute(sql, values)
+
+    def run(self, sql: str, values: Values = _NONE, *, repeatable: bool = False) -> Rows:
+        return self._execute(sql, values)
+
+    def now(self) -> datetime:
+        return self._database.instant(self._execute("SELECT :now")[0][0])
 
 
 @lru_cache(maxsize=1024)

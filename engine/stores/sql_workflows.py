@@ -9,7 +9,7 @@ from typing import Any, Final
 from flo.engine.errors import InputInvalid
 from flo.engine.stores.base import StoredWorkflow
 from flo.engine.stores.database import Database, Execute
-from flo.engine.stores.sql import DEFINE
+from flo.engine.stores.sql_rows import DEFINE
 from flo.engine.values import new_id
 
 _COLUMNS: Final = "w.id, w.name, v.version, v.digest, d.document, v.created_at"

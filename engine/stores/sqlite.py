@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 import sqlite3
 from pathlib import Path
+from typing import cast
 
 from flo.engine.clock import Clock
 from flo.engine.stores import migrations
 from flo.engine.stores.base import DataStore, ExecutionStore, WorkflowStore
+from flo.engine.stores.database import Execute
+from flo.engine.stores.queueing import QueueStore
 from flo.engine.stores.sql import SqlExecutions
+from flo.engine.stores.sql_queue import SqlQueue
 from flo.engine.stores.sql_workflows import SqlWorkflows
 from flo.engine.stores.sqlite_data import SqliteData
-from flo.engine.stores.sqlite_database import SqliteDatabase
+from flo.engine.stores.sqlite_database import Joined, SqliteDatabase, Transaction
 from flo.engine.stores.sqlite_files import check_synchronous, create
+from flo.engine.stores.sqlite_wakeups import SqliteWakeups
+from flo.engine.stores.vitals import read_common_vitals
 from flo.engine.values import JsonObject
 
 
@@ -26,6 +32,7 @@ class SqliteStore:
         self.data: DataStore = SqliteData(database)
         self.workflows: WorkflowStore = SqlWorkflows(database)
         self.executions: ExecutionStore = SqlExecutions(database)
+        self.queue: QueueStore = SqlQueue(database, data=_rows_inside, wakeups=lambda queues: SqliteWakeups(path))
 
     @classmethod
     def open(cls, path: Path, clock: Clock, *, synchronous: str = "FULL") -> SqliteStore:
@@ -51,10 +58,8 @@ class SqliteStore:
         page_bytes = read("PRAGMA page_size")[0][0]
         log = Path(f"{self._path}-wal")
         return {
-            "adapter": "sqlite",
+            **read_common_vitals(self._database),
             "sqliteVersion": sqlite3.sqlite_version,
-            "schemaVersion": self.schema_version(),
-            "knownSchemaVersion": migrations.known_version("sqlite"),
             "path": str(self._path),
             "databaseBytes": read("PRAGMA page_count")[0][0] * page_bytes,
             "freeBytes": read("PRAGMA freelist_count")[0][0] * page_bytes,
@@ -65,3 +70,7 @@ class SqliteStore:
 
     def close(self) -> None:
         self._database.close()
+
+
+def _rows_inside(execute: Execute) -> DataStore:
+    return SqliteData(Joined(cast(Transaction, execute)))

@@ -14,7 +14,7 @@ from flo.engine.stores.filters import Condition, matches
 from flo.engine.stores.limits import check_name, check_ttl, expiry, stored_text
 from flo.engine.stores.ordering import Order, Position, read_cursor
 from flo.engine.stores.selection import Numbered, page, select
-from flo.engine.stores.sqlite_database import SqliteDatabase, Transaction
+from flo.engine.stores.sqlite_database import Joined, SqliteDatabase, Transaction
 from flo.engine.stores.sqlite_narrowing import COLUMNS, Narrowed, from_place, in_order, narrow
 from flo.engine.values import Json
 
@@ -48,7 +48,7 @@ _FREED_PAGES: Final = 1000
 class SqliteData:
     """The ``DataStore`` of the SQLite store."""
 
-    def __init__(self, database: SqliteDatabase) -> None:
+    def __init__(self, database: SqliteDatabase | Joined) -> None:
         self._database = database
 
     def now(self) -> datetime:
@@ -309,4 +309,5 @@ def _delete(execute: Transaction, where: Condition, narrowed: Narrowed) -> int:
 def _give_space_back(execute: Transaction) -> None:
     """Shrink the file by some of its free pages, where it has many."""
     if execute("PRAGMA freelist_count")[0][0] > 2 * _FREED_PAGES:
-        execute(f"PRAGMA incremental_vacuum({_FREED_PAGES})")
+        for _ in range(_FREED_PAGES):  # Python takes one step of this statement, which is one page
+            execute("PRAGMA incremental_vacuum(1)")

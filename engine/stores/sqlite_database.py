@@ -155,3 +155,24 @@ class SqliteDatabase:
         if mine is None:  # setdefault is one step, so that two threads agree
             mine = self._connections.setdefault(process, _Connections(self._path, self.url, self._synchronous))
         return mine
+
+
+class Joined:
+    """A database for use inside a transaction that is under way: all that it does belongs to that one, and is undone
+    with it."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        yield self._transaction
+
+    def read(self, sql: str, values: Values = _NONE) -> Rows:
+        return self._transaction(sql, values)
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        return work(self._transaction)
+
+    def now(self) -> datetime:
+        return self._transaction.now

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from flo.engine.clock import Clock
-from flo.engine.stores.base import DataStore, Store
+from flo.engine.stores.base import DataStore
 from flo.engine.stores.memory import MemoryStore
 from flo.engine.stores.postgres import PostgresStore
 from flo.engine.stores.sqlite import SqliteStore
+from flo.engine.stores.store import Store
 from flo.engine.testing import FrozenClock
 
 STORES = ("memory", "sqlite", "postgresql")

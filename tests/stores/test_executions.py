@@ -4,35 +4,42 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from flo.engine.errors import NotFound
 from flo.engine.executions import MOVES, Execution, ExecutionState, IllegalMove, LogLine, StepRecord, StepState
-from flo.engine.stores.base import Store
+from flo.engine.jobs import Again, DeadReason, Ended, Entries, LeaseLost, Parked, Released, Wait
+from flo.engine.stores.store import Store
 from flo.engine.testing import FrozenClock
 from flo.engine.values import new_id
+
+from .jobs import at_once, claimed_one, enqueued, found, recorded, started, waiting
 
 DOCUMENT = '{"steps": [], "pi": 3.140}'
 DIGEST = hashlib.sha256(DOCUMENT.encode()).hexdigest()
 MOMENT = datetime(2026, 1, 1, 10, 0, 0, 123456, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
 
 
-def execution(**changes: object) -> Execution:
+def execution(**changes: Any) -> Execution:
+    """An execution with all that a store adds to it by itself."""
+    identity = changes.get("id", new_id())
     made = Execution(
-        id=new_id(),
+        id=identity,
         workflow="greet",
         version=3,
         digest=DIGEST,
         definition=DOCUMENT,
         input={"name": "Ada", "big": 2**70, "whole": 1.0},
-        state=ExecutionState.PENDING,
+        state=ExecutionState.REJECTED,
         created_at=MOMENT,
+        run_at=MOMENT,
+        finished_at=MOMENT,
+        root_id=identity,
     )
-    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(made, **changes)
 
 
 def record(execution_id: str, path: str, **changes: object) -> StepRecord:
@@ -52,20 +59,46 @@ def iteration(execution_id: str, index: int) -> StepRecord:
     return record(execution_id, f"each[{index}]", loop="each", index=index, output={"n": index})
 
 
-def line(execution_id: str, message: str) -> LogLine:
-    return LogLine(execution_id, MOMENT, "info", message, "greet", {"n": 1})
+def line(execution_id: str, number: int, message: str = "hello", **changes: Any) -> LogLine:
+    made = LogLine(execution_id, MOMENT, "info", message, "greet", {"n": 1}, number)
+    return dataclasses.replace(made, **changes)
 
 
 def test_an_execution_comes_back_as_it_was_stored(store: Store) -> None:
     made = execution(
-        output={"é": [1, None, "x"]}, error={"code": "x"}, trigger="schedule", attempt=2, started_at=MOMENT
+        state=ExecutionState.FAILED,
+        output={"é": [1, None, "x"]},
+        error={"code": "x"},
+        trigger="schedule",
+        attempt=2,
+        started_at=MOMENT,
+        finished_at=MOMENT + SECOND,
+        queue="mail",
+        priority=-3,
+        run_at=MOMENT - SECOND,
+        deadline=MOMENT + 2 * SECOND,
+        key="k",
+        concurrency_key="c",
+        concurrency_limit=7,
+        deliveries=3,
+        expiries=2,
+        fence=4,
+        worker="w1",
+        claimed_at=MOMENT,
+        parent_id="parent",
+        parent_path="each[3].mail",
+        root_id="root",
+        depth=3,
+        reason=DeadReason.POISON,
+        replay_of="first",
+        replayed_as="second",
     )
     store.executions.create(made)
     assert store.executions.get(made.id) == made
 
 
 def test_an_execution_without_a_workflow_comes_back_as_it_was_stored(store: Store) -> None:
-    made = execution(workflow=None, version=None)
+    made = execution(workflow=None, version=None, handler="core.log")
     store.executions.create(made)
     assert store.executions.get(made.id) == made
 
@@ -74,16 +107,14 @@ def test_the_definition_stays_the_text_that_it_was(store: Store) -> None:
     first, second = execution(), execution()
     store.executions.create(first)
     store.executions.create(second)
-    found = store.executions.get(second.id)
-    assert found is not None
-    assert found.definition == DOCUMENT
+    assert found(store, second.id).definition == DOCUMENT
 
 
 def test_a_prefix_that_only_one_has_finds_it(store: Store) -> None:
     for name in ("aaa1", "aaa2", "ab_1", "ab%1"):
         store.executions.create(execution(id=name))
-    found = [store.executions.get(prefix) for prefix in ("aaa1", "ab_", "ab%", "aaa2x")]
-    assert [one.id if one else None for one in found] == ["aaa1", "ab_1", "ab%1", None]
+    near = [store.executions.get(prefix) for prefix in ("aaa1", "ab_", "ab%", "aaa2x")]
+    assert [one.id if one else None for one in near] == ["aaa1", "ab_1", "ab%1", None]
     assert store.executions.get("aaa") is None
     assert store.executions.get("") is None
 
@@ -91,73 +122,74 @@ def test_a_prefix_that_only_one_has_finds_it(store: Store) -> None:
 def test_an_id_that_is_the_prefix_of_another_finds_its_own(store: Store) -> None:
     store.executions.create(execution(id="run"))
     store.executions.create(execution(id="run-2"))
-    found = store.executions.get("run")
-    assert found is not None
-    assert found.id == "run"
-
-
-def moved(store: Store, execution_id: str, to: ExecutionState, **how: Any) -> Execution:
-    """The execution as it is after a move."""
-    store.executions.move(execution_id, to, **how)
-    found = store.executions.get(execution_id)
-    assert found is not None
-    return found
+    assert found(store, "run").id == "run"
 
 
 def test_a_run_starts_once_and_ends_at_the_stores_time(store: Store, clock: FrozenClock) -> None:
-    made = execution()
-    store.executions.create(made)
-    started = store.data.now()
-    first = moved(store, made.id, ExecutionState.RUNNING)
-    assert (first.state, first.started_at, first.finished_at) == (ExecutionState.RUNNING, started, None)
-    clock.forward(timedelta(seconds=5))
-    store.executions.move(made.id, ExecutionState.RETRYING, error={"code": "busy"})
-    assert moved(store, made.id, ExecutionState.RUNNING).started_at == started
-    clock.forward(timedelta(seconds=5))
-    ended = moved(store, made.id, ExecutionState.SUCCESS, output={"n": 1.0})
-    assert (ended.finished_at, ended.output, ended.error) == (started + timedelta(seconds=10), {"n": 1.0}, None)
+    execution_id = enqueued(store)
+    began = store.data.now()
+    first = claimed_one(store)
+    assert (first.execution.state, first.execution.started_at) == (ExecutionState.RUNNING, began)
+    clock.forward(5 * SECOND)
+    store.queue.conclude(first.hold, Again(SECOND, {"code": "busy"}))
+    clock.forward(SECOND)
+    second = claimed_one(store)
+    assert second.execution.started_at == began
+    clock.forward(4 * SECOND)
+    store.queue.conclude(second.hold, Ended(ExecutionState.SUCCESS, {"n": 1.0}))
+    ended = found(store, execution_id)
+    assert (ended.started_at, ended.finished_at) == (began, began + 10 * SECOND)
+    assert (ended.state, ended.output, ended.error) == (ExecutionState.SUCCESS, {"n": 1.0}, None)
 
 
-@pytest.mark.parametrize("current", list(ExecutionState))
-def test_only_the_moves_of_the_table_are_made(store: Store, current: ExecutionState) -> None:
-    for to in ExecutionState:
-        made = execution(state=current)
-        store.executions.create(made)
-        if to in MOVES[current]:
-            assert moved(store, made.id, to).state is to
-            continue
-        with pytest.raises(IllegalMove) as raised:
-            store.executions.move(made.id, to, output={"lost": True})
-        assert (raised.value.current, raised.value.to) == (current, to)
-        assert store.executions.get(made.id) == made
+@pytest.mark.parametrize("to", list(ExecutionState))
+def test_an_owner_ends_what_runs_as_the_table_of_moves_says(store: Store, to: ExecutionState) -> None:
+    hold = started(store).hold
+    before = found(store, hold.execution_id)
+    if to.final and to in MOVES[ExecutionState.RUNNING]:
+        assert store.queue.conclude(hold, Ended(to)).state is to
+        return
+    with pytest.raises(IllegalMove) as raised:
+        store.queue.conclude(hold, Ended(to, {"lost": True}))
+    assert (raised.value.current, raised.value.to) == (ExecutionState.RUNNING, to)
+    assert found(store, hold.execution_id) == before
 
 
-def test_moving_what_is_not_there_says_so(store: Store) -> None:
-    with pytest.raises(NotFound, match="no execution 'nobody'"):
-        store.executions.move("nobody", ExecutionState.RUNNING)
+@pytest.mark.parametrize("state", [state for state in ExecutionState if state.final])
+def test_final_is_final(store: Store, state: ExecutionState) -> None:
+    hold = started(store).hold
+    if state is ExecutionState.REJECTED:
+        hold = dataclasses.replace(hold, execution_id="turned-away")
+        store.executions.create(execution(id="turned-away"))
+    else:
+        store.queue.conclude(hold, Ended(state))
+    before = found(store, hold.execution_id)
+    for conclusion in (Ended(ExecutionState.SUCCESS), Again(SECOND, {}), Released(), Parked()):
+        with pytest.raises(LeaseLost, match=f"it is {state}"):
+            store.queue.conclude(hold, conclusion)
+    with pytest.raises(IllegalMove):
+        store.executions.cancel(hold.execution_id)
+    assert found(store, hold.execution_id) == before
+
+
+def test_ending_what_is_not_there_says_so(store: Store) -> None:
+    hold = dataclasses.replace(started(store).hold, execution_id="nobody")
+    with pytest.raises(LeaseLost, match="nobody is lost: it is gone"):
+        store.queue.conclude(hold, Ended(ExecutionState.SUCCESS))
 
 
 def test_of_many_that_end_an_execution_one_wins(store: Store) -> None:
-    made = execution(state=ExecutionState.RUNNING)
-    store.executions.create(made)
-    start, ended = threading.Barrier(8), []
+    hold = started(store).hold
 
-    def end(number: int) -> None:
-        start.wait()
+    def end(number: int) -> int | None:
         try:
-            store.executions.move(made.id, ExecutionState.SUCCESS, output=number)
-        except IllegalMove:
-            return
-        ended.append(number)
+            store.queue.conclude(hold, Ended(ExecutionState.SUCCESS, number))
+        except LeaseLost:
+            return None
+        return number
 
-    threads = [threading.Thread(target=end, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    found = store.executions.get(made.id)
-    assert found is not None
-    assert ended == [found.output]
+    ended = [number for number in at_once(8, end) if number is not None]
+    assert ended == [found(store, hold.execution_id).output]
 
 
 def test_executions_are_listed_newest_first(store: Store) -> None:
@@ -168,8 +200,8 @@ def test_executions_are_listed_newest_first(store: Store) -> None:
             execution(id=f"run-{number}", state=state, created_at=moment, workflow=f"w{number % 3}")
         )
 
-    def listed(**given: object) -> list[str]:
-        return [found.id for found in store.executions.list(**given)]  # type: ignore[arg-type]
+    def listed(**given: Any) -> list[str]:
+        return [one.id for one in store.executions.list(**given)]
 
     assert listed() == ["run-4", "run-3", "run-2", "run-1", "run-0"]
     assert listed(limit=2) == ["run-4", "run-3"]
@@ -179,113 +211,206 @@ def test_executions_are_listed_newest_first(store: Store) -> None:
     assert listed(workflow="w9") == []
 
 
+def test_parts_are_listed_with_what_they_are_a_part_of(store: Store) -> None:
+    for name, parent in (("top", None), ("part", "top"), ("part-of-part", "part")):
+        store.executions.create(execution(id=name, parent_id=parent))
+    listed = [[one.id for one in store.executions.list(parent=parent)] for parent in (None, "top", "part", "nobody")]
+    assert listed == [["top"], ["part"], ["part-of-part"], []]
+
+
+def test_dead_letters_and_queues_are_listed_apart(store: Store) -> None:
+    poison = DeadReason.POISON
+    for name, queue, reason, replayed_as in (
+        ("alive", "mail", None, None),
+        ("dead-mail", "mail", poison, None),
+        ("dead-print", "print", poison, None),
+        ("replayed", "mail", poison, "alive"),
+    ):
+        store.executions.create(execution(id=name, queue=queue, reason=reason, replayed_as=replayed_as))
+
+    def listed(**given: Any) -> set[str]:
+        return {one.id for one in store.executions.list(**given)}
+
+    assert listed(dead=True) == {"dead-mail", "dead-print"}
+    assert listed(dead=True, queue="mail") == {"dead-mail"}
+    assert listed(queue="print") == {"dead-print"}
+    assert listed(queue="nothing") == set()
+
+
 def test_steps_come_back_as_they_were_stored_in_the_order_of_storing(store: Store) -> None:
-    made = execution()
-    store.executions.create(made)
+    hold = started(store).hold
     steps = [
-        record(made.id, "b", output={"whole": 1.0, "big": 2**70, "text": "é"}),
-        record(made.id, "a", state=StepState.FAILED, error={"message": "no"}, attempts=3, duration_ms=0.0),
-        record(made.id, "c", output=None),
-        record(made.id, "d", output=[1, "x", None]),
+        record(hold.execution_id, "b", output={"whole": 1.0, "big": 2**70, "text": "é"}, notices=("slow", "é")),
+        record(hold.execution_id, "a", state=StepState.FAILED, error={"message": "no"}, attempts=3, duration_ms=0.0),
+        record(hold.execution_id, "c", output=None),
+        record(hold.execution_id, "d", output=[1, "x", None]),
     ]
-    store.executions.record(steps, [])
-    assert list(store.executions.steps(made.id)) == steps
+    recorded(store, hold, Entries(steps))
+    assert list(store.executions.steps(hold.execution_id)) == steps
 
 
 def test_a_step_stored_again_is_replaced_in_its_place(store: Store) -> None:
-    made, other = execution(), execution()
-    store.executions.create(made)
-    store.executions.create(other)
-    store.executions.record([record(made.id, "a"), record(made.id, "b"), record(other.id, "a")], [])
-    again = record(made.id, "a", state=StepState.FAILED, attempts=2, output={"n": 2}, started_at=MOMENT + timedelta(1))
-    store.executions.record([again], [])
-    assert list(store.executions.steps(made.id)) == [again, record(made.id, "b")]
-    assert list(store.executions.steps(other.id)) == [record(other.id, "a")]
+    hold, other = started(store).hold, started(store).hold
+    made = hold.execution_id
+    recorded(store, hold, Entries([record(made, "a"), record(made, "b")]))
+    recorded(store, other, Entries([record(other.execution_id, "a")]))
+    again = record(made, "a", state=StepState.FAILED, attempts=2, output={"n": 2}, started_at=MOMENT + timedelta(1))
+    recorded(store, hold, Entries([again]))
+    assert list(store.executions.steps(made)) == [again, record(made, "b")]
+    assert list(store.executions.steps(other.execution_id)) == [record(other.execution_id, "a")]
 
 
 def test_iterations_come_in_pages_by_their_index(store: Store) -> None:
-    made = execution()
-    store.executions.create(made)
-    store.executions.record([iteration(made.id, index) for index in (5, 0, 3, 1, 4, 2)], [])
-    store.executions.record([record(made.id, "each"), record(made.id, "other[0]", loop="other", index=0)], [])
+    hold = started(store).hold
+    made = hold.execution_id
+    recorded(store, hold, Entries([iteration(made, index) for index in (5, 0, 3, 1, 4, 2)]))
+    recorded(store, hold, Entries([record(made, "each"), record(made, "other[0]", loop="other", index=0)]))
 
     def page(start: int, limit: int) -> list[int | None]:
-        return [found.index for found in store.executions.iterations(made.id, "each", start=start, limit=limit)]
+        return [one.index for one in store.executions.iterations(made, "each", start=start, limit=limit)]
 
     assert page(0, 3) == [0, 1, 2]
     assert page(3, 100) == [3, 4, 5]
     assert page(6, 100) == []
 
 
-def test_log_lines_are_numbered_from_one_in_each_execution(store: Store) -> None:
-    made, other = execution(), execution()
-    store.executions.create(made)
-    store.executions.create(other)
-    store.executions.record([], [line(made.id, "one"), line(other.id, "uno"), line(made.id, "two")])
-    store.executions.record([], [line(made.id, "three")])
-    lines = store.executions.lines(made.id)
-    assert [(found.number, found.message) for found in lines] == [(1, "one"), (2, "two"), (3, "three")]
-    assert lines[0] == dataclasses.replace(line(made.id, "one"), number=1)
-    assert [found.message for found in store.executions.lines(made.id, after=1, limit=1)] == ["two"]
-    assert [(found.number, found.message) for found in store.executions.lines(other.id)] == [(1, "uno")]
+LOOPS = (
+    ("first", None, None, StepState.SUCCESS),
+    ("each[0].a", None, None, StepState.SUCCESS),
+    ("each[0].in[0].x", None, None, StepState.SUCCESS),
+    ("each[0].in[0]", "each[0].in", 0, StepState.SUCCESS),
+    ("each[0].in", None, None, StepState.SUCCESS),
+    ("each[0]", "each", 0, StepState.SUCCESS),
+    ("each[10].a", None, None, StepState.FAILED),
+    ("each[10]", "each", 10, StepState.FAILED),
+    ("each[1].b", None, None, StepState.SUCCESS),
+    ("each[1].a", None, None, StepState.SUCCESS),
+    ("each[2]", "each", 2, StepState.SKIPPED),
+    ("each[3].in[7].x", None, None, StepState.FAILED),
+    ("each", None, None, StepState.SUCCESS),
+    ("each-more[0].a", None, None, StepState.SUCCESS),
+    ("each2", None, None, StepState.FAILED),
+    ("Zoë", None, None, StepState.SUCCESS),
+)
+"""Paths of loops in loops, in the order of storing: a loop's name begins another's, an index another index."""
+
+
+@pytest.fixture
+def looped(store: Store) -> str:
+    """The id of an execution with the records of ``LOOPS``; another one has some more."""
+    hold, other = started(store).hold, started(store).hold
+    records = [record(hold.execution_id, path, loop=loop, index=at, state=state) for path, loop, at, state in LOOPS]
+    recorded(store, hold, Entries(records))
+    recorded(store, other, Entries([record(other.execution_id, path) for path in ("alien", "each[5].a")]))
+    return hold.execution_id
+
+
+@pytest.mark.parametrize(
+    ("prefix", "paths"),
+    [
+        ("", ["first", "each", "each2", "Zoë"]),
+        ("each[0].", ["each[0].a", "each[0].in"]),
+        ("each[1].", ["each[1].b", "each[1].a"]),
+        ("each[10].", ["each[10].a"]),
+        ("each[0].in[0].", ["each[0].in[0].x"]),
+        ("each[2].", []),
+        ("each[3].", []),
+    ],
+)
+def test_the_checkpoints_of_a_frame_are_its_own_steps(store: Store, looped: str, prefix: str, paths: list[str]) -> None:
+    assert [one.path for one in store.executions.checkpoints(looped, prefix)] == paths
+
+
+def test_the_iterations_of_a_loop_are_known_by_their_index(store: Store, looped: str) -> None:
+    assert store.executions.iteration_states(looped, "each") == {
+        0: StepState.SUCCESS,
+        2: StepState.SKIPPED,
+        10: StepState.FAILED,
+    }
+    assert store.executions.iteration_states(looped, "each[0].in") == {0: StepState.SUCCESS}
+    assert store.executions.iteration_states(looped, "ea") == {}
+
+
+def test_begun_are_the_iterations_that_have_a_step(store: Store, looped: str) -> None:
+    begun = [store.executions.begun(looped, loop) for loop in ("each", "each[0].in", "each-more", "ea")]
+    assert begun == [{0, 1, 3, 10}, {0}, {0}, set()]
+
+
+def test_the_first_failures_are_those_of_steps(store: Store, looped: str) -> None:
+    failures = ["each[10].a", "each[3].in[7].x", "each2"]
+    assert [one.path for one in store.executions.failures(looped)] == failures
+    assert [one.path for one in store.executions.failures(looped, limit=2)] == failures[:2]
+
+
+def test_log_lines_come_by_their_number(store: Store) -> None:
+    hold, other = started(store).hold, started(store).hold
+    made = hold.execution_id
+    recorded(store, hold, Entries(lines=[line(made, 2, "two"), line(made, 1, "one")]))
+    recorded(store, other, Entries(lines=[line(other.execution_id, 1, "uno")]))
+    recorded(store, hold, Entries(lines=[line(made, 3, "three")]))
+    lines = store.executions.lines(made)
+    assert [(one.number, one.message) for one in lines] == [(1, "one"), (2, "two"), (3, "three")]
+    assert lines[0] == line(made, 1, "one")
+    assert [one.message for one in store.executions.lines(made, after=1, limit=1)] == ["two"]
+    assert [(one.number, one.message) for one in store.executions.lines(other.execution_id)] == [(1, "uno")]
 
 
 def test_a_line_without_step_and_data_comes_back_so(store: Store) -> None:
-    made = execution()
-    store.executions.create(made)
-    store.executions.record([], [LogLine(made.id, MOMENT, "warn", "")])
-    assert store.executions.lines(made.id) == [LogLine(made.id, MOMENT, "warn", "", number=1)]
+    hold = started(store).hold
+    bare = line(hold.execution_id, 1, "", level="warn", step=None, data=None)
+    recorded(store, hold, Entries(lines=[bare]))
+    assert list(store.executions.lines(hold.execution_id)) == [bare]
 
 
-def test_lines_of_an_execution_that_is_not_there_are_refused_with_all_that_came_along(store: Store) -> None:
-    made = execution()
-    store.executions.create(made)
-    with pytest.raises(NotFound, match="nobody"):
-        store.executions.record([record(made.id, "a")], [line(made.id, "kept?"), line("nobody", "lost")])
-    assert store.executions.steps(made.id) == []
-    assert store.executions.lines(made.id) == []
+def test_records_of_an_execution_that_is_not_there_are_refused(store: Store) -> None:
+    hold = dataclasses.replace(started(store).hold, execution_id="nobody")
+    with pytest.raises(LeaseLost, match="nobody"):
+        recorded(store, hold, Entries([record("nobody", "a")], [line("nobody", 1, "lost")]))
+    assert list(store.executions.steps("nobody")) == []
+    assert list(store.executions.lines("nobody")) == []
 
 
 def test_characters_that_no_store_holds_do_not_keep_a_failure_from_being_recorded(store: Store) -> None:
-    made = execution()
-    store.executions.create(made)
-    odd = "a\x00b\ud800c"
-    store.executions.record(
-        [record(made.id, "a", state=StepState.FAILED, error={"message": odd})],
-        [LogLine(made.id, MOMENT, "error", odd, data={"message": odd})],
-    )
-    store.executions.move(made.id, ExecutionState.FAILED, error={"message": odd})
-    (written,) = store.executions.lines(made.id)
+    hold = started(store).hold
+    made, odd = hold.execution_id, "a\x00b\ud800c"
+    failed = record(made, "a", state=StepState.FAILED, error={"message": odd})
+    entries = Entries([failed], [line(made, 1, odd, data={"message": odd})])
+    store.queue.conclude(hold, Ended(ExecutionState.FAILED, error={"message": odd}), entries)
+    (written,) = store.executions.lines(made)
     assert written.message == "a\ufffdb\ufffdc"
 
 
-def test_writers_of_one_execution_at_once_lose_no_line_and_share_no_number(store: Store) -> None:
-    made = execution()
-    store.executions.create(made)
-    start = threading.Barrier(4)
+def test_strands_of_one_execution_lose_no_record(store: Store) -> None:
+    hold = started(store).hold
+    made = hold.execution_id
 
-    def write(name: int) -> None:
-        start.wait()
+    def write(strand: int) -> None:
         for number in range(10):
-            store.executions.record([record(made.id, f"s{name}-{number}")], [line(made.id, f"{name}-{number}")])
+            entries = Entries([record(made, f"s{strand}-{number}")], [line(made, strand * 10 + number + 1)])
+            recorded(store, hold, entries)
 
-    threads = [threading.Thread(target=write, args=(name,)) for name in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    lines = store.executions.lines(made.id)
-    assert [found.number for found in lines] == list(range(1, 41))
-    assert {found.message for found in lines} == {f"{name}-{number}" for name in range(4) for number in range(10)}
-    assert len(store.executions.steps(made.id)) == 40
+    at_once(4, write)
+    assert [one.number for one in store.executions.lines(made)] == list(range(1, 41))
+    assert len({one.path for one in store.executions.steps(made)}) == 40
 
 
 def test_thousands_of_records_are_stored_in_one_call(store: Store) -> None:
-    made = execution()
-    store.executions.create(made)
-    count = 3000
-    store.executions.record(
-        [iteration(made.id, index) for index in range(count)], [line(made.id, str(index)) for index in range(count)]
-    )
-    assert [found.index for found in store.executions.iterations(made.id, "each", start=2998, limit=10)] == [2998, 2999]
-    assert [found.message for found in store.executions.lines(made.id, after=2998)] == ["2998", "2999"]
+    hold = started(store).hold
+    made, count = hold.execution_id, 3000
+    lines = [line(made, index + 1, str(index)) for index in range(count)]
+    recorded(store, hold, Entries([iteration(made, index) for index in range(count)], lines))
+    assert [one.index for one in store.executions.iterations(made, "each", start=2998, limit=10)] == [2998, 2999]
+    assert [one.message for one in store.executions.lines(made, after=2998)] == ["2998", "2999"]
+
+
+def test_the_waits_of_an_execution_come_in_the_order_of_their_registration(store: Store) -> None:
+    hold = started(store).hold
+    waits = [
+        Wait("b", "time", until=MOMENT),
+        Wait("a", "approval", "boss", details={"approvers": ["ada"], "é": 2**70}),
+        Wait("c", "signal", "go", MOMENT),
+    ]
+    for wait in waits:
+        waiting(store, hold, wait)
+    assert list(store.executions.waits(hold.execution_id)) == waits
+    assert list(store.executions.waits("nobody")) == []

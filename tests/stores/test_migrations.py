@@ -15,10 +15,10 @@ import pytest
 
 from flo.engine.clock import SystemClock
 from flo.engine.errors import StoreTooNew
-from flo.engine.stores.base import Store
 from flo.engine.stores.migrations import known_version
 from flo.engine.stores.postgres import PostgresStore
 from flo.engine.stores.sqlite import SqliteStore
+from flo.engine.stores.store import Store
 
 MIGRATE = """
 import json, sys

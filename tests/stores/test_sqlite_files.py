@@ -10,13 +10,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from flo.engine.errors import FloError, InputInvalid, StoreFull, StoreUnavailable
-from flo.engine.executions import Execution, ExecutionState
+from flo.engine.executions import ExecutionState
+from flo.engine.jobs import LEASE, Delivery, Ended, Request
 from flo.engine.stores.filters import EVERY, parse_where
 from flo.engine.stores.sqlite import SqliteStore
 from flo.engine.stores.sqlite_reserve import RESERVE_BYTES
@@ -186,9 +187,8 @@ def test_an_execution_ends_on_a_full_disk(
     store = opened(disk / "flo.sqlite")
     request.addfinalizer(store.close)
     store.migrate()
-    state = ExecutionState.RUNNING
-    made = Execution("e1", None, None, "d", "{}", {}, state, datetime(2026, 1, 1, tzinfo=UTC))
-    store.executions.create(made)
+    held = store.queue.start(Request("{}", "d", {}, queue=None, id="e1"), worker="w1", lease=LEASE)
+    assert isinstance(held, Delivery)
     (disk / "fill").write_bytes(bytes(shutil.disk_usage(disk).free - free * 1024))
 
     def fill_up() -> None:
@@ -197,10 +197,10 @@ def test_an_execution_ends_on_a_full_disk(
 
     with pytest.raises(StoreFull):
         fill_up()
-    store.executions.move("e1", ExecutionState.FAILED, error={"code": "store_error", "message": "full"})
-    held = store.executions.get("e1")
-    assert held is not None
-    assert held.state is ExecutionState.FAILED
+    error = {"code": "store_error", "message": "full"}
+    ended = store.queue.conclude(held.hold, Ended(ExecutionState.FAILED, error=error))
+    assert (ended.state, ended.error) == (ExecutionState.FAILED, error)
+    assert store.executions.get("e1") == ended
 
 
 def test_space_is_given_back_when_rows_go(opened: Opener, path: Path, clock: FrozenClock) -> None:

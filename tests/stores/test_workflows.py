@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from flo.engine.errors import InputInvalid
-from flo.engine.stores.base import Store
+from flo.engine.stores.store import Store
 
 ONE, TWO = '{"steps": [], "n": 1.0}', '{"steps": [], "n": 2}'
 

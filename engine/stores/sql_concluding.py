@@ -1,0 +1,161 @@
+"""How claims end, in SQL that both dialects accept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from flo.engine.errors import StoreFull
+from flo.engine.executions import MOVES, Execution, ExecutionState, IllegalMove
+from flo.engine.faults import reach
+from flo.engine.jobs import NOTHING, Again, Conclusion, Ended, Entries, Hold, Parked, Released
+from flo.engine.stores.database import Database, Execute
+from flo.engine.stores.sql_endings import see_to, tell_of_places
+from flo.engine.stores.sql_holds import Held, lock
+from flo.engine.stores.sql_owned import record
+from flo.engine.stores.sql_queues import notify
+from flo.engine.stores.sql_rows import BARE, EXECUTION, FROM_EXECUTIONS, execution_of, json_or_null, json_text
+
+_END: Final = f"""
+UPDATE executions SET state = :state, finished_at = :now, due_at = NULL, lease_token = NULL, output = :output,
+    error = :error, dead_reason = :reason
+WHERE id = :id RETURNING {BARE}
+"""
+_GIVE_BACK: Final = f"""
+UPDATE executions SET {{changes}}due_at = :due, lease_token = NULL, worker = NULL WHERE id = :id RETURNING {BARE}
+"""
+_AGAIN: Final = "state = 'retrying', attempt = attempt + 1, run_at = :due, error = :error, "
+_RELEASED: Final = "state = 'pending', run_at = :due, "
+_PARKED: Final = "state = 'suspended', "
+
+_KEEP_ATTEMPT: Final = """
+INSERT INTO execution_attempts (execution_id, fence, worker, claimed_at, ended_at, outcome, error)
+VALUES (:id, :fence, :worker, :claimed_at, :now, :outcome, :error)
+ON CONFLICT (execution_id, fence) DO NOTHING
+"""
+
+_LOCK_AWAITED: Final = """
+SELECT e.id FROM executions e
+WHERE e.id IN (
+    SELECT w.name FROM execution_waits w WHERE w.root_id = :root AND w.taken = false AND w.kind = 'execution'
+)
+ORDER BY e.id FOR SHARE OF e
+"""
+_CAN_BE_ANSWERED: Final = """
+SELECT 1 FROM execution_waits w WHERE w.root_id = :root AND w.taken = false AND (
+    w.answer IS NOT NULL
+    OR (w.kind = 'signal' AND EXISTS (
+        SELECT 1 FROM execution_signals s
+        WHERE s.execution_id = w.execution_id AND s.name = w.name AND s.taken_by IS NULL))
+    OR (w.kind = 'execution' AND NOT EXISTS (
+        SELECT 1 FROM executions e WHERE e.id = w.name AND e.finished_at IS NULL))
+) LIMIT 1
+"""
+
+
+def conclude(
+    database: Database,
+    hold: Hold,
+    conclusion: Conclusion,
+    entries: Entries = NOTHING,
+    of: Execution | None = None,
+) -> Execution:
+    """As ``QueueStore.conclude``."""
+    vital = isinstance(conclusion, Ended)
+
+    def write(entries: Entries) -> Execution:
+        def work(execute: Execute) -> Execution:
+            execution = _conclude(database, execute, hold, conclusion, entries, of)
+            reach("conclude.before-commit")
+            return execution
+
+        return database.write(work, vital=vital)
+
+    try:
+        execution = write(entries)
+    except StoreFull:
+        if not vital or not entries:
+            raise
+        execution = write(NOTHING)
+    reach("conclude.committed")
+    return execution
+
+
+def _conclude(
+    database: Database,
+    execute: Execute,
+    hold: Hold,
+    conclusion: Conclusion,
+    entries: Entries,
+    of: Execution | None,
+) -> Execution:
+    if isinstance(conclusion, Parked) and database.dialect == "postgresql":
+        _lock_awaited(execute, hold)
+    held = lock(database, execute, hold)
+    if entries:
+        record(execute, held.id, entries)
+    match conclusion:
+        case Ended():
+            row = _end(database, execute, held, conclusion)
+        case Again(delay, error):
+            _keep_attempt(execute, held, hold, "retrying", json_text(error))
+            row = _give_back(execute, held, _AGAIN, held.now + delay, {"error": json_text(error)})
+        case Released(delay):
+            _keep_attempt(execute, held, hold, "released")
+            row = _give_back(execute, held, _RELEASED, held.now + delay)
+        case Parked(until):
+            _keep_attempt(execute, held, hold, "suspended")
+            row = _give_back(execute, held, _PARKED, _end_of_wait(execute, held, until))
+    if of is None:
+        (row,) = execute(f"SELECT {EXECUTION} {FROM_EXECUTIONS} WHERE e.id = :id", {"id": held.id})
+    execution = execution_of(database, row)
+    if of is not None:
+        execution = replace(execution, definition=of.definition, input=of.input)
+    if held.bounded or (execution.due_at is not None and execution.due_at <= held.now):
+        notify(execute, database.dialect, [held.queue])
+    if held.concurrency_key is not None:
+        tell_of_places(database, execute, (), [held.concurrency_key])
+    return execution
+
+
+def _end(database: Database, execute: Execute, held: Held, ended: Ended) -> tuple[Any, ...]:
+    if not ended.state.final or ended.state not in MOVES[ExecutionState.RUNNING]:
+        raise IllegalMove(held.id, ExecutionState.RUNNING, ended.state)
+    values = {
+        "id": held.id,
+        "state": ended.state.value,
+        "output": json_or_null(ended.output),
+        "error": json_or_null(ended.error),
+        "reason": None if ended.reason is None else ended.reason.value,
+    }
+    (row,) = execute(_END, values)
+    see_to(database, execute, [held.id])
+    return row
+
+
+def _give_back(
+    execute: Execute, held: Held, changes: str, due: datetime | None, values: dict[str, object] | None = None
+) -> tuple[Any, ...]:
+    (row,) = execute(_GIVE_BACK.replace("{changes}", changes), {"id": held.id, "due": due, **(values or {})})
+    return row
+
+
+def _keep_attempt(execute: Execute, held: Held, hold: Hold, outcome: str, error: str | None = None) -> None:
+    values = {"id": held.id, "fence": hold.fence, "worker": hold.worker, "claimed_at": held.claimed_at}
+    execute(_KEEP_ATTEMPT, {**values, "outcome": outcome, "error": error})
+
+
+def _lock_awaited(execute: Execute, hold: Hold) -> None:
+    """Keep what the execution waits for from ending until it is parked: either its end is seen here, or it sees that
+    somebody is parked. What is awaited is locked before who waits, also by those that end."""
+    rows = execute("SELECT root_id FROM executions WHERE id = :id", {"id": hold.execution_id})
+    if rows and rows[0][0] == hold.execution_id:
+        execute(_LOCK_AWAITED, {"root": hold.execution_id})
+
+
+def _end_of_wait(execute: Execute, held: Held, until: datetime | None) -> datetime | None:
+    """When an execution that waits is due. A part never is: the root is due for it."""
+    if held.root_id != held.id:
+        return None
+    return held.now if execute(_CAN_BE_ANSWERED, {"root": held.id}) else until

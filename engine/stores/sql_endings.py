@@ -1,0 +1,91 @@
+"""What goes with the end of an execution, in SQL that both dialects accept: parts, effects, who waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from flo.engine.executions import RESUMABLE
+from flo.engine.stores.database import Database, Execute
+from flo.engine.stores.sql_lists import listed, one_of
+from flo.engine.stores.sql_queues import notify
+from flo.engine.stores.sql_rows import json_text
+from flo.engine.stores.sql_waking import wake_after
+
+PARENT_ENDED: Final = "parent_ended"
+"""The code of a part that was cancelled since what it was a part of had ended."""
+
+_LEFT: Final = """
+SELECT 'part', e.id FROM executions e WHERE e.parent_id {ids} AND e.queue = '' AND e.finished_at IS NULL
+UNION ALL
+SELECT 'wait', w.root_id FROM execution_waits w WHERE w.kind = 'execution' AND w.taken = false AND w.name {ids}
+UNION ALL
+SELECT DISTINCT 'effect', f.execution_id FROM execution_effects f WHERE f.execution_id {ids}
+"""
+"""What an end has to see to; mostly there is nothing."""
+
+_PARTS: Final = """
+WITH RECURSIVE parts (id) AS (
+    SELECT e.id FROM executions e WHERE e.parent_id {ids} AND e.queue = '' AND e.finished_at IS NULL
+    UNION
+    SELECT e.id FROM parts p JOIN executions e ON e.parent_id = p.id WHERE e.queue = '' AND e.finished_at IS NULL
+)
+SELECT e.id FROM executions e WHERE e.id IN (SELECT id FROM parts) ORDER BY e.id
+"""
+_LOCK: Final = {"sqlite": "", "postgresql": " FOR NO KEY UPDATE OF e"}
+_CANCEL: Final = """
+UPDATE executions SET state = 'cancelled', finished_at = :now, due_at = NULL, lease_token = NULL, output = NULL,
+    error = :error
+WHERE id {ids} AND finished_at IS NULL
+"""
+_RESUMABLE: Final = ", ".join(f"'{state}'" for state in sorted(RESUMABLE))
+_FORGET: Final = f"""
+DELETE FROM execution_effects WHERE execution_id IN (
+    SELECT e.id FROM executions e WHERE e.id {{ids}} AND e.state NOT IN ({_RESUMABLE})
+)
+"""
+
+_OF_QUEUE: Final = "SELECT q.name FROM queues q WHERE q.name {queues} AND q.max_running IS NOT NULL"
+_OF_KEYS: Final = """
+SELECT q.name FROM queues q WHERE q.keyed AND EXISTS (
+    SELECT 1 FROM executions e WHERE e.queue = q.name AND e.concurrency_key IS NOT NULL AND e.finished_at IS NULL
+    AND e.concurrency_key {keys} AND e.state IN ('pending', 'retrying', 'suspended')
+)
+"""
+
+
+def see_to(database: Database, execute: Execute, ended: Collection[str]) -> None:
+    """Do what goes with the end of executions, whose rows say already that they have ended: their unfinished parts
+    end with them, their effects are forgotten where nobody can resume them, and who waits for them comes due.
+
+    A new statement, which sees every wait that was there before the rows were locked.
+    """
+    dialect = database.dialect
+    ids, values = one_of(dialect, "ids"), {"ids": listed(dialect, ended)}
+    left = execute(_LEFT.format(ids=ids), values)
+    kinds = {kind for kind, _ in left}
+    if "part" in kinds:
+        gone = [row[0] for row in execute(_PARTS.format(ids=ids) + _LOCK[dialect], values)]
+        error = {"code": PARENT_ENDED, "message": "what it was a part of has ended"}
+        execute(_CANCEL.format(ids=ids), {"ids": listed(dialect, gone), "error": json_text(error)})
+        ended, kinds = [*ended, *gone], kinds | {"wait"}
+    if "effect" in kinds:
+        execute(_FORGET.format(ids=one_of(dialect, "ids")), values)
+    if "wait" in kinds:
+        notify(execute, dialect, wake_after(execute, dialect, ended, ()))
+
+
+def tell_of_places(database: Database, execute: Execute, queues: Collection[str], keys: Collection[str]) -> None:
+    """Tell workers of the places that those of ``queues`` and concurrency ``keys`` have left. SQLite's see that the
+    file changed."""
+    dialect = database.dialect
+    if dialect != "postgresql":
+        return
+    free: set[str] = set()
+    if queues:
+        sql = _OF_QUEUE.format(queues=one_of(dialect, "queues"))
+        free |= {row[0] for row in execute(sql, {"queues": listed(dialect, queues)})}
+    if keys:
+        sql = _OF_KEYS.format(keys=one_of(dialect, "keys"))
+        free |= {row[0] for row in execute(sql, {"keys": listed(dialect, keys)})}
+    notify(execute, dialect, free)

@@ -1,0 +1,333 @@
+"""Requests as executions, in SQL that both dialects accept: into a queue, or started at once."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from flo.engine.errors import InputInvalid, StoreUnavailable
+from flo.engine.executions import Execution, ExecutionState
+from flo.engine.faults import reach
+from flo.engine.jobs import MAX_BATCH, Delivery, Enqueued, Hold, KeyConflict, Request
+from flo.engine.stores.database import Database, Execute
+from flo.engine.stores.sql_holds import clock
+from flo.engine.stores.sql_lists import listed, one_of
+from flo.engine.stores.sql_queues import notify
+from flo.engine.stores.sql_rows import (
+    DEFINE,
+    EXECUTION,
+    FROM_EXECUTIONS,
+    INSERT_EXECUTION,
+    execution_of,
+    execution_values,
+    json_text,
+)
+
+_KEYS_LOCK: Final = 0x666C6F6B
+"""The number under which PostgreSQL lets one count the executions of a concurrency key at a time."""
+
+_INSERT_ONCE: Final = (
+    f"{INSERT_EXECUTION} ON CONFLICT (tenant, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING"
+)
+_BY_KEY: Final = (
+    "SELECT idempotency_key, id, request_identity, state FROM executions"
+    " WHERE tenant = 'default' AND idempotency_key {keys}"
+)
+_UNFINISHED: Final = """
+SELECT concurrency_key, count(*) FROM executions
+WHERE concurrency_key IS NOT NULL AND finished_at IS NULL AND concurrency_key {keys}
+  AND NOT (queue = '' AND state = 'running' AND due_at <= :now)
+GROUP BY concurrency_key
+"""
+_RUNNING: Final = """
+SELECT count(*) FROM executions
+WHERE concurrency_key = :key AND finished_at IS NULL AND state = 'running' AND due_at > :now
+"""
+_KEYED: Final = "SELECT name FROM queues WHERE keyed AND name {names}"
+_MARK_KEYED: Final = """
+INSERT INTO queues (name, keyed) VALUES (:name, true) ON CONFLICT (name) DO UPDATE SET keyed = true
+"""
+_PATIENCE: Final = 3
+
+Known = tuple[str, str | None, ExecutionState]
+"""The execution of an idempotency key: its id, the identity of its request, its state."""
+
+
+def enqueue(database: Database, requests: Sequence[Request]) -> Sequence[Enqueued]:
+    """As ``QueueStore.enqueue``."""
+
+    def work(execute: Execute) -> Sequence[Enqueued]:
+        became = enqueue_in(execute, database, requests)
+        reach("enqueue.before-commit")
+        return became
+
+    became = database.write(work)
+    reach("enqueue.committed")
+    return became
+
+
+def enqueue_in(execute: Execute, database: Database, requests: Sequence[Request]) -> Sequence[Enqueued]:
+    """As ``QueueStore.enqueue``, in a transaction that is under way.
+
+    Locks definitions first, then queues, then concurrency keys, then idempotency keys, each in order, as everybody
+    does.
+    """
+    if len(requests) > MAX_BATCH:
+        raise InputInvalid(
+            "enqueue", f"{len(requests):,} requests came, at most {MAX_BATCH:,} go together; make several calls"
+        )
+    if not requests:
+        return []
+    asked = _once_a_key(requests)
+    _define(execute, asked)
+    _mark_keyed(execute, database, asked)
+    rejecting = any(request.when_full == "reject" and request.concurrency_key is not None for request in asked)
+    if rejecting:
+        lock_keys(execute, database)
+    known = _known(execute, database, asked)
+    new = [request for request in asked if request.key is None or request.key not in known]
+    made = _executions(execute, database, new)
+    inserted = _insert(execute, database, new, made)
+    # workers learn of what is due later, too: they sleep until the next time that they know of
+    notify(execute, database.dialect, {one.queue for one in made if one.queue and one.due_at is not None})
+    return _became(requests, {one.id: one for one in made}, known, inserted)
+
+
+def start(database: Database, request: Request, worker: str, lease: timedelta) -> Delivery | Execution | None:
+    """As ``QueueStore.start``."""
+
+    def work(execute: Execute) -> Delivery | Execution | None:
+        _define(execute, [request])
+        if request.concurrency_key is not None:
+            lock_keys(execute, database)
+        if request.key is not None and (found := _known(execute, database, [request]).get(request.key)):
+            _check_identity(request, found)
+            (row,) = execute(f"SELECT {EXECUTION} {FROM_EXECUTIONS} WHERE e.id = :id", {"id": found[0]})
+            return execution_of(database, row)
+        now = clock(database, execute)
+        execution = replace(new_execution(request, now, _depths(execute, database, [request])), queue=None)
+        full = _is_full(execute, request)
+        if full and request.when_full == "queue":
+            return None
+        if full:
+            execution = rejected(execution, now)
+            execute(INSERT_EXECUTION, execution_values(execution, identity=request.identity))
+            return _as_stored(execution)
+        return insert_held(execute, execution, worker, now, lease, request.identity)
+
+    started = database.write(work)
+    reach("start.committed")
+    return started
+
+
+def insert_held(
+    execute: Execute, execution: Execution, worker: str, now: datetime, lease: timedelta, identity: str | None
+) -> Delivery:
+    """Store an execution that runs from the beginning."""
+    until = now + lease
+    running = replace(
+        execution,
+        state=ExecutionState.RUNNING,
+        run_at=now,
+        due_at=until,
+        lease_until=until,
+        started_at=now,
+        claimed_at=now,
+        worker=worker,
+        fence=1,
+        deliveries=1,
+    )
+    hold = Hold(execution.id, new_token(), 1, worker)
+    execute(INSERT_EXECUTION, execution_values(running, token=hold.token, identity=identity))
+    return Delivery(_as_stored(running), hold)
+
+
+def new_execution(request: Request, now: datetime, depths: Mapping[str, int]) -> Execution:
+    """What a request asks for, ``pending`` from its time on; its own root. ``depths`` are those of parents."""
+    run_at = now + request.delay if request.delay is not None else request.run_at or now
+    above = 0 if request.parent_id is None else depths.get(request.parent_id, 0)
+    return Execution(
+        id=request.id,
+        workflow=request.workflow,
+        version=request.version,
+        digest=request.digest,
+        definition=request.definition,
+        input=request.input,
+        state=ExecutionState.PENDING,
+        created_at=now,
+        trigger=request.trigger,
+        handler=request.handler,
+        queue=request.queue or None,
+        priority=request.priority,
+        run_at=run_at,
+        due_at=run_at,
+        deadline=request.deadline,
+        key=request.key,
+        concurrency_key=request.concurrency_key,
+        concurrency_limit=request.concurrency_limit,
+        parent_id=request.parent_id,
+        parent_path=request.parent_path,
+        root_id=request.id,
+        depth=above + 1,
+        replay_of=request.replay_of,
+    )
+
+
+def rejected(execution: Execution, now: datetime) -> Execution:
+    """The same execution, turned away since its concurrency key is full."""
+    return replace(execution, state=ExecutionState.REJECTED, due_at=None, finished_at=now)
+
+
+def new_token() -> str:
+    """The secret of one claim."""
+    return secrets.token_hex(16)
+
+
+def lock_keys(execute: Execute, database: Database) -> None:
+    """Let nobody else count executions of concurrency keys until the commit; statements after this one see what those
+    before did. SQLite has one writer at a time anyway."""
+    if database.dialect == "postgresql":
+        execute(f"SELECT pg_advisory_xact_lock({_KEYS_LOCK})")
+
+
+def define(execute: Execute, digest: str, definition: str) -> None:
+    """Store the document of an execution."""
+    execute(DEFINE, {"digest": digest, "document": definition})
+
+
+def _as_stored(execution: Execution) -> Execution:
+    """A new execution as it will be read."""
+    return replace(execution, input=json.loads(json_text(execution.input)))
+
+
+def _define(execute: Execute, requests: Iterable[Request]) -> None:
+    documents = {request.digest: request.definition for request in requests}
+    for digest in sorted(documents):
+        define(execute, digest, documents[digest])
+
+
+def _mark_keyed(execute: Execute, database: Database, requests: Iterable[Request]) -> None:
+    """Say of queues that claims have to count, once; claims lock the row for their time."""
+    names = {one.queue for one in requests if one.concurrency_key is not None and one.queue}
+    if not names:
+        return
+    sql = _KEYED.format(names=one_of(database.dialect, "names"))
+    marked = {name for (name,) in execute(sql, {"names": listed(database.dialect, names)})}
+    for name in sorted(names - marked):
+        execute(_MARK_KEYED, {"name": name})
+
+
+def _once_a_key(requests: Sequence[Request]) -> list[Request]:
+    """The requests but those whose key stands before them. Raises ``KeyConflict``."""
+    first: dict[str, Request] = {}
+    kept = []
+    for request in requests:
+        if request.key is not None:
+            held = first.setdefault(request.key, request)
+            if held is not request:
+                _check_identity(request, (held.id, held.identity, ExecutionState.PENDING))
+                continue
+        kept.append(request)
+    return kept
+
+
+def _executions(execute: Execute, database: Database, requests: Sequence[Request]) -> list[Execution]:
+    """What new requests become: ``pending``, or ``rejected`` where their concurrency key has its limit."""
+    now = clock(database, execute)
+    depths = _depths(execute, database, requests)
+    keys = {one.concurrency_key for one in requests if one.when_full == "reject" and one.concurrency_key is not None}
+    unfinished = _unfinished(execute, database, keys)
+    made = []
+    for request in requests:
+        execution = new_execution(request, now, depths)
+        if (key := request.concurrency_key) is not None:
+            if request.when_full == "reject" and unfinished[key] >= _limit(request):
+                execution = rejected(execution, now)
+            else:
+                unfinished[key] += 1
+        made.append(execution)
+    return made
+
+
+def _insert(
+    execute: Execute, database: Database, requests: Sequence[Request], made: Sequence[Execution]
+) -> dict[str, Known]:
+    """Store new executions. Gives what the keys among them belong to: concurrent calls may have been first."""
+    pairs = list(zip(requests, made, strict=True))
+    plain = [execution_values(one, identity=request.identity) for request, one in pairs if request.key is None]
+    # in the order of their keys, so that two batches do not wait for each other
+    keyed = sorted((pair for pair in pairs if pair[0].key is not None), key=lambda pair: pair[0].key or "")
+    if plain:
+        execute.many(INSERT_EXECUTION, plain)
+    known: dict[str, Known] = {}
+    left = keyed
+    for _ in range(_PATIENCE):  # what was there may be removed before it is read
+        if not left:
+            return known
+        execute.many(_INSERT_ONCE, [execution_values(one, identity=request.identity) for request, one in left])
+        known |= _known(execute, database, [request for request, _ in left])
+        left = [pair for pair in left if pair[0].key not in known]
+    raise StoreUnavailable(f"{database.url}: the key {left[0][0].key!r} comes and goes; try again")
+
+
+def _known(execute: Execute, database: Database, requests: Iterable[Request]) -> dict[str, Known]:
+    keys = [request.key for request in requests if request.key is not None]
+    if not keys:
+        return {}
+    rows = execute(_BY_KEY.format(keys=one_of(database.dialect, "keys")), {"keys": listed(database.dialect, keys)})
+    return {key: (found, identity, ExecutionState(state)) for key, found, identity, state in rows}
+
+
+def _became(
+    requests: Sequence[Request],
+    made: Mapping[str, Execution],
+    known: Mapping[str, Known],
+    inserted: Mapping[str, Known],
+) -> Sequence[Enqueued]:
+    became, named = [], set(known)
+    for request in requests:
+        if request.key is None:
+            became.append(Enqueued(request.id, True, made[request.id].state))
+            continue
+        found = known.get(request.key) or inserted[request.key]
+        _check_identity(request, found)
+        became.append(Enqueued(found[0], found[0] == request.id and request.key not in named, found[2]))
+        named.add(request.key)
+    return became
+
+
+def _check_identity(request: Request, found: Known) -> None:
+    if found[1] != request.identity:
+        raise KeyConflict(request.key or "", found[0])
+
+
+def _depths(execute: Execute, database: Database, requests: Iterable[Request]) -> dict[str, int]:
+    parents = {request.parent_id for request in requests if request.parent_id is not None}
+    if not parents:
+        return {}
+    sql = f"SELECT id, depth FROM executions WHERE id {one_of(database.dialect, 'ids')}"
+    return dict(execute(sql, {"ids": listed(database.dialect, parents)}))
+
+
+def _unfinished(execute: Execute, database: Database, keys: set[str]) -> Counter[str]:
+    if not keys:
+        return Counter()
+    rows: list[tuple[Any, ...]] = execute(
+        _UNFINISHED.format(keys=one_of(database.dialect, "keys")), {"keys": listed(database.dialect, keys)}
+    )
+    return Counter(dict(rows))
+
+
+def _is_full(execute: Execute, request: Request) -> bool:
+    if request.concurrency_key is None:
+        return False
+    return int(execute(_RUNNING, {"key": request.concurrency_key})[0][0]) >= _limit(request)
+
+
+def _limit(request: Request) -> int:
+    return 1 if request.concurrency_limit is None else request.concurrency_limit

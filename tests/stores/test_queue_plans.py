@@ -1,0 +1,174 @@
+"""The plans of queues: what they look for comes from an index, however many finished executions lie before it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from flo.engine.jobs import LEASE
+from flo.engine.stores import sql_claims
+from flo.engine.stores.postgres import PostgresStore
+from flo.engine.stores.postgres_claims import OUTLOOK, claim_statement
+from flo.engine.stores.postgres_connections import Address, Connection
+from flo.engine.stores.sql_burying import SEARCHES
+from flo.engine.stores.sqlite import SqliteStore
+from flo.engine.testing import FrozenClock
+
+from .jobs import DIGEST, DOCUMENT, START
+
+FINISHED, PENDING = 20_000, 100
+
+_NUMBERS = {
+    "sqlite": "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :count)",
+    "postgresql": "WITH numbers (n) AS (SELECT generate_series(1, :count::int))",
+}
+_FILL = """
+INSERT INTO executions (id, digest, input, state, queue, priority, run_at, due_at, created_at, finished_at, root_id)
+{numbers}
+SELECT '{state}-' || n, :digest, '{{}}', '{state}', 'default', 0, :at, {due}, :at, {ended}, '{state}-' || n FROM numbers
+"""
+PAGE: Mapping[str, object] = {"queue": "default", "limit": 10}
+PLACE: Mapping[str, object] = {"priority": 0, "run_at": START, "created_at": START, "id": "pending-5"}
+
+
+def fill(store: SqliteStore | PostgresStore) -> None:
+    """A queue in which most has ended."""
+    for state, count, due, ended in (("success", FINISHED, "NULL", ":at"), ("pending", PENDING, ":at", "NULL")):
+        sql = _FILL.format(numbers=_NUMBERS[store._database.dialect], state=state, due=due, ended=ended)
+        values = {"count": count, "digest": DIGEST, "at": START}
+        store._database.write(lambda execute, sql=sql, values=values: execute(sql, values))  # type: ignore[misc]
+    defined = {"digest": DIGEST, "document": DOCUMENT}
+    insert = "INSERT INTO definitions (digest, document) VALUES (:digest, :document)"
+    store._database.write(lambda execute: execute(insert, defined))
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path, clock: FrozenClock) -> Iterator[SqliteStore]:
+    store = SqliteStore.open(tmp_path / "flo.sqlite", clock, synchronous="OFF")
+    store.migrate()
+    fill(store)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def postgres(postgres_url: str) -> Iterator[PostgresStore]:
+    store = PostgresStore.open(postgres_url)
+    fill(store)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def connection(postgres: PostgresStore, postgres_url: str) -> Iterator[Connection]:
+    """A session as the store has them, in a database that is filled."""
+    with Address(postgres_url).connect() as connection:
+        yield connection
+
+
+def sqlite_plan(store: SqliteStore, sql: str, values: Mapping[str, object]) -> str:
+    return "\n".join(row[3] for row in store._database.read(f"EXPLAIN QUERY PLAN {sql}", values))
+
+
+def postgres_plan(connection: Connection, sql: str, values: Mapping[str, object], mode: str) -> str:
+    """The plan of a prepared statement: made for its values, or once for any (``generic``)."""
+    names = list(values)
+
+    def parameter(found: re.Match[str]) -> str:
+        return "statement_timestamp()" if found[1] == "now" else f"${names.index(found[1]) + 1}"
+
+    text = re.sub(r"(?<!:):([a-z]\w*)", parameter, sql)
+    connection.execute(f"SET plan_cache_mode = force_{mode}_plan".encode())
+    connection.execute(f"PREPARE asked AS {text}".encode())
+    literals = ", ".join(psycopg.sql.Literal(value).as_string(connection) for value in values.values())
+    rows = connection.execute(f"EXPLAIN EXECUTE asked{f'({literals})' if literals else ''}".encode()).fetchall()
+    connection.execute("DEALLOCATE asked")
+    return "\n".join(row[0] for row in rows)
+
+
+@pytest.mark.parametrize(("after", "passed"), [(False, False), (True, False), (True, True)])
+def test_a_claim_on_sqlite_reads_an_index_in_its_order(sqlite: SqliteStore, after: bool, passed: bool) -> None:
+    sql = sql_claims.page_statement("sqlite", after=after, passed=passed)
+    values = {**PAGE, **(PLACE if after else {}), **({"passed": '["1:c"]'} if passed else {})}
+    shown = sqlite_plan(sqlite, sql, values)
+    assert "USING INDEX executions_to_claim (queue=?" in shown
+    assert "TEMP B-TREE" not in shown
+
+
+def test_a_claim_on_sqlite_gives_what_is_due(sqlite: SqliteStore) -> None:
+    claimed = sqlite.queue.claim(["default"], worker="w1", lease=LEASE, limit=10).deliveries
+    assert len({delivery.execution.id for delivery in claimed}) == 10
+    assert all(delivery.execution.id.startswith("pending-") for delivery in claimed)
+
+
+def test_whether_anything_is_due_is_read_from_an_index_of_sqlite(sqlite: SqliteStore) -> None:
+    queue = {"queue": "default"}
+    for sql in (sql_claims.due_statement("sqlite"), sql_claims.next_due_statement()):
+        shown = sqlite_plan(sqlite, sql, queue)
+        assert "executions_next_due (queue=?" in shown
+        assert "TEMP B-TREE" not in shown
+
+
+def test_what_is_to_be_buried_is_read_from_indexes_of_sqlite(sqlite: SqliteStore) -> None:
+    indexes = ("executions_by_deadline", "executions_poisoned", "executions_running")
+    for sql, index in zip(SEARCHES["sqlite"], indexes, strict=True):
+        shown = sqlite_plan(sqlite, sql, {"limit": 10})
+        assert f"USING INDEX {index} (" in shown
+        assert "TEMP B-TREE" not in shown
+
+
+@pytest.mark.parametrize("mode", ["custom", "generic"])
+def test_a_claim_on_postgresql_reads_an_index_in_its_order(connection: Connection, mode: str) -> None:
+    for when in ("", "ANALYZE flo.executions"):
+        if when:
+            connection.execute(when.encode())
+        for limit in (1, 10, 100):
+            for queues in (["default"], ["default", "mail"]):
+                values = {"queues": queues, "claimant": "w1", "lease": LEASE}
+                shown = postgres_plan(connection, claim_statement(limit), values, mode)
+                assert "Index Scan using executions_to_claim on executions e" in shown, shown
+                assert "Seq Scan on executions" not in shown, shown
+                # what was picked is put in order, the candidates are in it already
+                assert shown.count("Sort Key") == 1, shown
+
+
+@pytest.mark.parametrize("mode", ["custom", "generic"])
+def test_a_page_of_candidates_on_postgresql_is_read_from_an_index(connection: Connection, mode: str) -> None:
+    for when in ("", "ANALYZE flo.executions"):
+        if when:
+            connection.execute(when.encode())
+        for after, passed in ((False, False), (True, False), (True, True)):
+            sql = sql_claims.page_statement("postgresql", after=after, passed=passed)
+            values = {**PAGE, **(PLACE if after else {}), **({"passed": ["1:c"]} if passed else {})}
+            shown = postgres_plan(connection, sql, values, mode)
+            assert "Index Scan using executions_to_claim on executions e" in shown, shown
+            assert "Sort" not in shown, shown
+
+
+@pytest.mark.parametrize("mode", ["custom", "generic"])
+def test_when_to_look_again_is_read_from_an_index_of_postgresql(connection: Connection, mode: str) -> None:
+    for when in ("", "ANALYZE flo.executions"):
+        if when:
+            connection.execute(when.encode())
+        shown = postgres_plan(connection, OUTLOOK, {"queues": ["default"]}, mode)
+        assert "Seq Scan on executions" not in shown, shown
+        assert "executions_next_due" in shown, shown
+
+
+def test_what_is_to_be_buried_is_read_from_indexes_of_postgresql(connection: Connection) -> None:
+    connection.execute(b"ANALYZE flo.executions")
+    indexes = ("executions_by_deadline", "executions_poisoned", "executions_running")
+    for sql, index in zip(SEARCHES["postgresql"], indexes, strict=True):
+        shown = postgres_plan(connection, sql, {"limit": 10}, "generic")
+        assert f"Index Scan using {index}" in shown, shown
+
+
+def test_a_claim_on_postgresql_gives_what_is_due(postgres: PostgresStore) -> None:
+    claimed = postgres.queue.claim(["default"], worker="w1", lease=timedelta(minutes=1), limit=10).deliveries
+    assert len({delivery.execution.id for delivery in claimed}) == 10
+    assert all(delivery.execution.id.startswith("pending-") for delivery in claimed)

@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
+from flo.engine.attempt import ChildFailed, End
 from flo.engine.executions import StepState
 from flo.engine.language.workflow import Block, Step
-from flo.engine.pipeline import ChildFailed, End
 from flo.engine.run import Frame
+from flo.engine.step import Suspended
 
 GRAPH_THREADS = 16
 """So many steps of one graph run at a moment, where nothing narrower is asked for."""
@@ -44,16 +45,20 @@ def run_graph(
 ) -> None:
     """Run each step as soon as those it needs have ended, at most ``concurrency`` at a moment.
 
-    After a failure that halts nothing new starts; what runs is waited for, then the failure is raised.
+    After a failure that halts nothing new starts; what runs is waited for, then the failure is raised. A step that
+    waits lets the others go on as far as they do not need it; then the list is suspended.
     """
     waiting = dict(enumerate(steps))
     ended: set[int] = set()
     skipped: set[int] = set()
     running = 0
     halted: BaseException | None = None
-    results: SimpleQueue[tuple[int, End | BaseException]] = SimpleQueue()
+    suspended: list[Suspended] = []
+    results: SimpleQueue[tuple[int, Frame, End | BaseException]] = SimpleQueue()
     while running or (waiting and halted is None):
         ready = [] if halted else [at for at in waiting if ended.issuperset(needs[at])]
+        if not ready and not running:  # all that is left needs a step that waits
+            break
         for at in ready[: concurrency - running]:
             step = waiting.pop(at)
             if skipped.intersection(needs[at]):
@@ -61,12 +66,16 @@ def run_graph(
                 skipped.add(at)
                 ended.add(at)
             else:
-                _start(frame, step, at, run_step, results)
+                _start(frame.beside(), step, at, run_step, results)
                 running += 1
         if not running:
             continue
-        at, end = results.get()
+        at, beside, end = results.get()
         running -= 1
+        frame.strand.join(beside.strand)
+        if isinstance(end, Suspended):
+            suspended.append(end)
+            continue
         ended.add(at)
         try:
             if isinstance(end, BaseException):
@@ -77,18 +86,20 @@ def run_graph(
             halted = halted or error
     if halted is not None:
         raise halted
+    if suspended:
+        raise Suspended.first(suspended)
 
 
 def _start(
-    frame: Frame, step: Step, at: int, run_step: RunStep, results: SimpleQueue[tuple[int, End | BaseException]]
+    frame: Frame, step: Step, at: int, run_step: RunStep, results: SimpleQueue[tuple[int, Frame, End | BaseException]]
 ) -> None:
     """Run a step in a thread of its own, one that never keeps the process from ending."""
 
     def body() -> None:
         try:
-            results.put((at, run_step(frame, step)))
+            results.put((at, frame, run_step(frame, step)))
         except BaseException as error:  # raised again in the thread of the list
-            results.put((at, error))
+            results.put((at, frame, error))
 
     context = contextvars.copy_context()
     threading.Thread(target=context.run, args=(body,), name=f"flo-step-{step.id}", daemon=True).start()
@@ -96,8 +107,7 @@ def _start(
 
 def _tolerated(frame: Frame, step: Step, end: End) -> str:
     """Raise a failure that halts; else note that it was tolerated and say whether dependents are skipped."""
-    assert end.failure is not None
     if step.on_failure == "halt" and frame.run.workflow.options.stop_on_error:
-        raise ChildFailed(end.failure, end.retryable)
-    frame.run.tolerate()
+        raise ChildFailed(end)
+    frame.tolerate()
     return step.on_failure

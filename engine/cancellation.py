@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Literal
 
 from flo.engine.errors import RunCancelled
 
-Reason = Literal["cancelled", "timed_out"]
+Reason = Literal["cancelled", "timed_out", "released", "lost"]
+"""Why work is to stop: somebody wants it to, its time is over, its worker stops, or another one has it."""
 
 
 class Cancellation:
@@ -20,7 +22,16 @@ class Cancellation:
         self.event = threading.Event()
         self.reason: Reason = "cancelled"
         self._inner: list[Cancellation] = []
+        self._told: list[Callable[[], object]] = []
         self._lock = threading.Lock()
+
+    def tell(self, told: Callable[[], object]) -> None:
+        """Call ``told`` once the request is made: at once, if it was made."""
+        with self._lock:
+            self._told.append(told)
+            made = self.event.is_set()
+        if made:
+            told()
 
     def inner(self) -> Cancellation:
         """A cancellation of its own for a part of the work, also cancelled by this one."""
@@ -44,9 +55,16 @@ class Cancellation:
             if not self.event.is_set():
                 self.reason = reason
                 self.event.set()
-            inner = tuple(self._inner)
+            inner, told = tuple(self._inner), tuple(self._told)
         for held in inner:
             held.cancel(reason)
+        for tell in told:
+            tell()
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the work stops here only to go on with another owner: nothing is cleaned up then."""
+        return self.event.is_set() and self.reason in ("released", "lost")
 
     def check(self) -> None:
         """Raise ``RunCancelled`` if the request was made."""

@@ -2,6 +2,7 @@
 
 FloError                 exit code 1: the user's mistake
 ├── InputInvalid         input that is no JSON, or not the JSON that was asked for
+├── IllegalState         what is asked for is not possible as an execution stands
 ├── NotFound             no workflow, execution, recipe, row … of that name
 ├── WorkflowInvalid      exit code 3: the document is wrong; carries every problem
 ├── ExpressionInvalid    an expression or template that cannot be compiled (checking turns it into a problem)
@@ -40,6 +41,10 @@ class InputInvalid(FloError):
         self.source, self.message, self.line, self.column = source, message, line, column
         where = f"{source}, line {line}, column {column}" if line else source
         super().__init__(f"{where}: {message}")
+
+
+class IllegalState(FloError):
+    """What is asked for is not possible as an execution stands."""
 
 
 class NotFound(FloError):
@@ -96,12 +101,14 @@ class ExpressionInvalid(FloError):
 
 class StepFailed(FloError):
     """A step ran and failed. ``code`` names the kind for ``retryOn``; ``retryable`` says whether another try may
-    help."""
+    help, ``retry_after`` (seconds) that it will not before."""
 
     exit_code = 3
 
-    def __init__(self, message: str, *, code: str = "step_failed", retryable: bool = True) -> None:
-        self.message, self.code, self.retryable = message, code, retryable
+    def __init__(
+        self, message: str, *, code: str = "step_failed", retryable: bool = True, retry_after: float | None = None
+    ) -> None:
+        self.message, self.code, self.retryable, self.retry_after = message, code, retryable, retry_after
         super().__init__(message)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from flo.engine.executions import Execution, LogLine, StepRecord
+from flo.engine.jobs import Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,16 @@ class ExecutionEnded:
 
     execution: Execution
     duration_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimEnded:
+    """A worker's claim on an execution ended. ``execution`` is as it then stands: final, ``retrying``, ``suspended``,
+    or ``pending``, given back. Where the claim was ``lost`` it is as the worker got it."""
+
+    execution: Execution
+    duration_ms: float
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +77,25 @@ class LineLogged:
     line: LogLine
 
 
-Event = ExecutionStarted | ExecutionEnded | StepStarted | StepEnded | StepRetried | LoopAdvanced | LineLogged
+@dataclass(frozen=True, slots=True)
+class ExecutionWaits:
+    """An execution that this process runs is suspended: ``waits`` are those of it that have no answer yet."""
+
+    execution_id: str
+    waits: Sequence[Wait]
+
+
+Event = (
+    ExecutionStarted
+    | ExecutionEnded
+    | ExecutionWaits
+    | ClaimEnded
+    | StepStarted
+    | StepEnded
+    | StepRetried
+    | LoopAdvanced
+    | LineLogged
+)
 Listener = Callable[[Event], None]
 
 

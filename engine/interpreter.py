@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
 
+from flo.engine.attempt import End
 from flo.engine.blocks import GRAPH_THREADS, run_block, run_graph
 from flo.engine.cancellation import Cancellation
-from flo.engine.errors import TemplateFailed
+from flo.engine.errors import RunCancelled, TemplateFailed
+from flo.engine.jobs import Enqueued, JobOptions, Wait
 from flo.engine.language.workflow import Block, Step
-from flo.engine.loop import Results, run_loop
-from flo.engine.pipeline import End, run_step, skip_step
+from flo.engine.loop import run_loop
+from flo.engine.pipeline import run_step, skip_step
 from flo.engine.registry import Registry
+from flo.engine.results import Results
 from flo.engine.run import Frame
 from flo.engine.step import Engine, Loop, RunReturned
-from flo.engine.stores.base import ExecutionStore
-from flo.engine.values import Json, JsonObject
+from flo.engine.values import Json, JsonObject, whole_object
+from flo.engine.waiting import wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +28,6 @@ class Interpreter:
     """Runs lists of steps with the step types it was given."""
 
     registry: Registry
-    executions: ExecutionStore
 
     def run(self, frame: Frame) -> JsonObject | None:
         """Run the workflow of ``frame.run`` to its end; gives what ``core.return`` returned, None without one.
@@ -42,7 +46,7 @@ class Interpreter:
 
     def step(self, frame: Frame, step: Step) -> End:
         """Run one step."""
-        return run_step(frame, step, self.registry[step.type], self.engine)
+        return run_step(frame, step, self.registry, self.engine)
 
     def skip(self, frame: Frame, step: Step) -> None:
         """Skip one step, because one that it depends on failed."""
@@ -68,6 +72,8 @@ class _StepEngine:
         block = self.step.branches.get(branch)
         if block is None:
             return {}
+        if shielded and self.frame.cancellation.elsewhere:
+            raise RunCancelled("it goes on elsewhere")
         frame = self.frame.under(Cancellation()) if shielded else self.frame
         self.interpreter.block(frame, block)
         return _outputs(frame, block)
@@ -89,7 +95,7 @@ class _StepEngine:
         before: Callable[[int], bool] | None = None,
     ) -> Loop:
         run, block, path = self.frame.run, self.step.branches[branch], self.frame.path(self.step.id)
-        results = Results(run.execution.id, path, self.interpreter.executions, run.recorder.flush)
+        results = Results(run.execution.id, path, run.executions, self.frame.strand.flush)
 
         def iteration(inside: Frame) -> bool:
             self.interpreter.block(inside, block)
@@ -108,15 +114,38 @@ class _StepEngine:
         )
 
     def holds(self, condition: str, names: Mapping[str, Json] | None = None) -> bool:
+        if self.interpreter.registry[self.step.type].loops:  # asked anew before each turn
+            return self._holds(condition, names)
+        return self.frame.decide(self.frame.path(self.step.id), condition, lambda: self._holds(condition, names))
+
+    def _holds(self, condition: str, names: Mapping[str, Json] | None) -> bool:
         scope = self.frame.scope.child(dict(names)) if names else self.frame.scope
         place = f"{self.step.place}.input.{condition}"
         try:
-            return self.step.conditions[condition].holds(scope, self.frame.run.on_missing(place, self.step.id))
+            return self.step.conditions[condition].holds(scope, self.frame.on_missing(place, self.step.id))
         except TemplateFailed as failed:
             raise failed.at(place) from failed
 
     def set_variables(self, pairs: JsonObject) -> None:
-        self.frame.run.set_variables(pairs)
+        self.frame.set_variables(whole_object(pairs))
+
+    def wait(
+        self,
+        kind: Literal["time", "signal", "approval", "execution"],
+        *,
+        name: str = "",
+        until: datetime | None = None,
+        details: JsonObject | None = None,
+    ) -> JsonObject | None:
+        return wait(self.frame, Wait(self.frame.path(self.step.id), kind, name, until, whole_object(details or {})))
+
+    def run_workflow(self, target: str | JsonObject, initial: JsonObject) -> JsonObject:
+        path = self.frame.path(self.step.id)
+        return self.frame.run.calls.run_child(self.frame, path, target, whole_object(initial))
+
+    def enqueue(self, target: str, initial: JsonObject, options: JobOptions) -> Enqueued:
+        path = self.frame.path(self.step.id)
+        return self.frame.run.calls.enqueue(self.frame, path, target, whole_object(initial), options)
 
     def keep_claimed(self, table: str, held: Mapping[str, int], every_seconds: float) -> None:
         if self.frame.cancellation.event.is_set():  # nobody works on what a given-up claim took: it may go stale

@@ -3,84 +3,22 @@
 from __future__ import annotations
 
 import contextvars
-import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Sized
 from datetime import datetime
-from typing import overload
 
+from flo.engine.attempt import ChildFailed
 from flo.engine.errors import FloError, RunCancelled
 from flo.engine.events import LoopAdvanced
 from flo.engine.executions import StepRecord, StepState
 from flo.engine.language.scope import Missing, Scope
-from flo.engine.pipeline import ChildFailed
+from flo.engine.results import Results, result_of
 from flo.engine.run import Frame
-from flo.engine.step import Loop, RunReturned
-from flo.engine.stores.base import ExecutionStore
-from flo.engine.values import Json, JsonObject, LazyList, dump
-
-KEPT_CHARACTERS = 256 * 1024
-"""Results of a loop up to this size are kept in memory too; larger ones lie in the store alone."""
-
-PAGE = 200
+from flo.engine.step import Loop, RunReturned, Suspended
+from flo.engine.values import Json, whole_object
 
 RunIteration = Callable[[Frame], bool]
 """Runs the children in a frame of their own; says whether any of them ran."""
-
-
-class Results(LazyList):
-    """The results of a loop's iterations, in input order: ``{index, status, output, error?}``."""
-
-    def __init__(self, execution_id: str, path: str, store: ExecutionStore, flush: Callable[[], None]) -> None:
-        self._execution_id, self._path = execution_id, path
-        self._store, self._flush = store, flush
-        self._kept: dict[int, str] | None = {}
-        self._characters = 0
-        self._length = 0
-        self._lock = threading.Lock()
-        self._page: tuple[int, Sequence[Json]] = (0, ())
-
-    def add(self, index: int, result: JsonObject) -> int:
-        """Take the result of one iteration; gives its size as JSON."""
-        text = dump(result)
-        with self._lock:
-            self._length += 1
-            self._characters += len(text)
-            if self._characters > KEPT_CHARACTERS:
-                self._kept = None
-            if self._kept is not None:
-                self._kept[index] = text
-        return len(text)
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, index: int) -> Json: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Json]: ...
-    def __getitem__(self, index: int | slice) -> Json | Sequence[Json]:
-        if isinstance(index, slice):
-            return [self[at] for at in range(*index.indices(self._length))]
-        at = index + self._length if index < 0 else index
-        if not 0 <= at < self._length:
-            raise IndexError(index)
-        if self._kept is not None:
-            result: Json = json.loads(self._kept[at])
-            return result
-        start, page = self._page
-        if not start <= at < start + len(page):
-            start, page = self._page = self._read(at - at % PAGE)
-        return page[at - start]
-
-    def __iter__(self) -> Iterator[Json]:
-        for index in range(self._length):
-            yield self[index]
-
-    def _read(self, start: int) -> tuple[int, Sequence[Json]]:
-        self._flush()
-        records = self._store.iterations(self._execution_id, self._path, start=start, limit=PAGE)
-        return start, [_result(record) for record in records]
 
 
 def run_loop(
@@ -99,23 +37,27 @@ def run_loop(
     ``items``.
 
     After a failure nothing new starts unless ``tolerate``; what runs is waited for, then the failure of the lowest
-    index is raised. A cancelled or returning run ends the loop likewise.
+    index is raised. A cancelled or returning run ends the loop likewise. An iteration that waits keeps its place among
+    those that run: once all that run wait, the loop is suspended.
     """
     loop = _Iterations(frame, path, step_type, items, run_iteration, results, tolerate, before)
     workers = min(concurrency, loop.total) if loop.total is not None else concurrency
     if workers <= 1:
-        loop.work()
-    else:
-        threads = [
-            threading.Thread(
-                target=contextvars.copy_context().run, args=(loop.work,), name=f"flo-loop-{at}", daemon=True
-            )
-            for at in range(workers)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        loop.work(frame)
+        return loop.ended()
+    frames = [frame.beside() for _ in range(workers)]
+    threads = [
+        threading.Thread(
+            target=contextvars.copy_context().run, args=(loop.work, beside), name=f"flo-loop-{at}", daemon=True
+        )
+        for at, beside in enumerate(frames)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for beside in frames:
+        frame.strand.join(beside.strand)
     return loop.ended()
 
 
@@ -141,14 +83,20 @@ class _Iterations:
         self._parent = _enclosing(frame.scope)
         self._counts = dict.fromkeys((StepState.SUCCESS, StepState.FAILED, StepState.SKIPPED), 0)
         self._stopped: dict[int, BaseException] = {}
+        self._waiting: list[Suspended] = []
         self._taking = threading.Lock()
+        self._history = None if frame.history is None else frame.history.loop(path)
 
-    def work(self) -> None:
+    def work(self, frame: Frame) -> None:
         """Take items and run their iterations until there are none, or the loop stops."""
         while (taken := self._take()) is not None:
             index, item = taken
             try:
-                self._iterate(index, item)
+                self._iterate(frame, index, item)
+            except Suspended as waits:
+                with self._taking:
+                    self._waiting.append(waits)
+                return
             except BaseException as error:
                 with self._taking:
                     self._stopped[index] = error
@@ -158,6 +106,8 @@ class _Iterations:
         """Give how the loop ended, or raise why it stopped."""
         if self._stopped:
             raise self._stopped[min(self._stopped)]
+        if self._waiting:
+            raise Suspended.first(self._waiting)
         succeeded, failed, skipped = self._counts.values()
         count = succeeded + failed + skipped
         if count != len(self._results) or self.total not in (None, count):
@@ -173,7 +123,9 @@ class _Iterations:
             try:
                 self._frame.cancellation.check()
                 index, item = next(self._items)
-                if self._before is not None and not self._before(index):
+                while self._ended_before(index):
+                    index, item = next(self._items)
+                if self._before is not None and not self._begun_before(index) and not self._before(index):
                     return None
             except StopIteration:
                 return None
@@ -182,10 +134,23 @@ class _Iterations:
                 return None
             return index, item
 
-    def _iterate(self, index: int, item: Json) -> None:
-        run = self._frame.run
+    def _ended_before(self, index: int) -> bool:
+        """Whether an iteration ended in an earlier delivery; it is counted as it ended."""
+        state = None if self._history is None else self._history.ended(index, self._tolerate)
+        if state is None:
+            return False
+        self._counts[state] += 1
+        self._results.stored(1)
+        return True
+
+    def _begun_before(self, index: int) -> bool:
+        """Whether steps of an iteration ended in an earlier delivery: that it may run was decided then."""
+        return self._history is not None and index in self._history.begun
+
+    def _iterate(self, frame: Frame, index: int, item: Json) -> None:
+        run = frame.run
         started_at, started = run.clock.now(), run.clock.monotonic()
-        scope = self._frame.scope.child(
+        scope = frame.scope.child(
             {
                 "$item": item,
                 "$index": index,
@@ -194,39 +159,45 @@ class _Iterations:
                 "$parent": self._parent,
             }
         )
-        inside = Frame(run, scope, self._frame.cancellation, f"{self._path}[{index}].")
+        prefix = f"{self._path}[{index}]."
+        history = None
+        if frame.history is not None and self._begun_before(index):
+            history = frame.history.inside(prefix)
+        inside = Frame(run, scope, frame.cancellation, frame.strand, history, prefix)
         failure: ChildFailed | None = None
         try:
             state = StepState.SUCCESS if self._run_iteration(inside) else StepState.SKIPPED
         except ChildFailed as error:
             failure, state = error, StepState.FAILED
+            if self._tolerate:  # before the record, which implies it
+                frame.tolerate()
         except RunReturned:
-            self._record(index, scope, StepState.SUCCESS, None, started_at, started)
+            self._record(inside, index, StepState.SUCCESS, None, started_at, started, returned=True)
             raise
         except RunCancelled:
-            self._record(index, scope, StepState.CANCELLED, None, started_at, started)
+            self._record(inside, index, StepState.CANCELLED, None, started_at, started)
             raise
-        self._record(index, scope, state, failure, started_at, started)
+        self._record(inside, index, state, failure, started_at, started)
         with self._taking:
             self._counts[state] += 1
             done = sum(self._counts.values())
         run.bus.announce(LoopAdvanced(self._path, done, self.total))
-        if failure is not None:
-            if not self._tolerate:
-                raise failure
-            run.tolerate()
+        if failure is not None and not self._tolerate:
+            raise failure
 
     def _record(
         self,
+        inside: Frame,
         index: int,
-        scope: Scope,
         state: StepState,
         failure: ChildFailed | None,
         started_at: datetime,
         started: float,
+        *,
+        returned: bool = False,
     ) -> None:
         """Keep the result of an iteration, and record it."""
-        run = self._frame.run
+        run = inside.run
         record = StepRecord(
             execution_id=run.execution.id,
             path=f"{self._path}[{index}]",
@@ -235,19 +206,13 @@ class _Iterations:
             state=state,
             started_at=started_at,
             duration_ms=(run.clock.monotonic() - started) * 1000,
-            output={name: value for name, value in scope.names.items() if not name.startswith("$")},
+            output=whole_object({name: held for name, held in inside.scope.names.items() if not name.startswith("$")}),
             error=None if failure is None else failure.failure.as_json(),
             loop=self._path,
             index=index,
+            execution_attempt=run.execution.attempt,
         )
-        run.ended_step(record, self._results.add(index, _result(record)))
-
-
-def _result(record: StepRecord) -> JsonObject:
-    result: dict[str, Json] = {"index": record.index, "status": record.state.value, "output": record.output}
-    if record.error is not None:
-        result["error"] = record.error
-    return result
+        inside.ended_step(record, self._results.add(index, result_of(record)), returned=returned)
 
 
 def _enclosing(scope: Scope) -> Json:

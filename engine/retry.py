@@ -18,11 +18,14 @@ class Retry:
     jitter: float = 0.0
     retry_on: frozenset[str] | None = None
 
-    def delay(self, attempt: int, *, code: str, retryable: bool, chance: float) -> float | None:
+    def delay(
+        self, attempt: int, *, code: str, retryable: bool, chance: float, retry_after: float | None = None
+    ) -> float | None:
         """Seconds to wait after ``attempt`` (from 1) failed with ``code``, or None to give up.
 
         ``chance`` (0..1) picks the place in the band of jitter. The cap applies after jitter. ``retry_on`` names the
-        only codes that are tried again; without it every failure is that calls itself retryable.
+        only codes that are tried again; without it every failure is that calls itself retryable. What failed may ask
+        for no other try before ``retry_after`` seconds: it is heard, up to the cap.
         """
         wanted = retryable if self.retry_on is None else code in self.retry_on
         if attempt >= self.max_attempts or not wanted:
@@ -33,7 +36,8 @@ class Retry:
             "exponential": 2.0 ** min(attempt - 1, 64),
         }
         spread = 1 + self.jitter * (2 * chance - 1)
-        return min(self.delay_seconds * factor[self.backoff] * spread, self.max_delay_seconds)
+        wait = max(self.delay_seconds * factor[self.backoff] * spread, retry_after or 0.0)
+        return min(wait, self.max_delay_seconds)
 
 
 ONCE = Retry()

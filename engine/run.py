@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Protocol, TypeVar, cast
 
 from flo.engine.cancellation import Cancellation
 from flo.engine.clock import Clock
 from flo.engine.errors import TemplateFailed
 from flo.engine.events import Bus, LineLogged, StepEnded
 from flo.engine.executions import Execution, LogLine, StepRecord
+from flo.engine.history import History
 from flo.engine.instants import write_instant
+from flo.engine.jobs import Enqueued, JobOptions
+from flo.engine.journal import MAX_MESSAGE, Journal, Strand
 from flo.engine.language.scope import Fresh, Missing, OnMissing, Scope
 from flo.engine.language.workflow import Workflow
-from flo.engine.recorder import MAX_MESSAGE, Recorder
 from flo.engine.renewal import Renewer
 from flo.engine.step import Failure
-from flo.engine.stores.base import DataStore
-from flo.engine.values import Json, JsonObject, new_id
+from flo.engine.stores.base import DataStore, ExecutionStore
+from flo.engine.values import Json, JsonObject, new_id, whole
+
+T = TypeVar("T", bound=Json)
 
 MAX_ERRORS = 1_000
 """``$errors`` keeps so many failures of a run, the first ones."""
@@ -26,43 +32,43 @@ MAX_ERRORS = 1_000
 
 @dataclass(slots=True)
 class Run:
-    """What the steps of one execution share. ``ended`` has how each step outside a loop ended, by stepId, in that
-    order."""
+    """What the steps of one execution share. ``again`` says that an earlier owner may have done some of it. ``ended``
+    has how each step outside a loop ended, by stepId, in that order."""
 
     execution: Execution
     workflow: Workflow
     data: DataStore
+    executions: ExecutionStore
     clock: Clock
     bus: Bus
-    recorder: Recorder
+    journal: Journal
     renewer: Renewer
+    calls: Calls
     scope: Scope
     errors: list[Json]
     tolerated: int = 0
+    again: bool = False
     ended: dict[str, StepRecord] = field(default_factory=dict)
     _warned: set[tuple[str, str]] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def log(self, level: str, message: str, data: Json = None, step: str | None = None) -> None:
-        """Write a line to the execution's log; a message past 64 Ki characters is cut, and says so."""
-        if len(message) > MAX_MESSAGE:
-            message = f"{message[:MAX_MESSAGE]}… ({len(message)} characters)"
-        line = LogLine(self.execution.id, self.clock.now(), level, message, step, data)
-        self.recorder.line(line)
-        self.bus.announce(LineLogged(line))
-
-    def ended_step(self, record: StepRecord, characters: int) -> None:
-        """Take note of how a step, or an iteration, ended. A loop's results lie in the records of its iterations."""
-        if record.path == record.step_id and record.index is None:
-            self.ended[record.step_id] = record
-        self.recorder.step(record, characters)
-        self.bus.announce(StepEnded(record))
+    def state(self) -> tuple[JsonObject, int]:
+        """``$vars`` and the count of tolerated failures, as they are now."""
+        with self._lock:
+            variables = self.scope.names["$vars"]
+            assert isinstance(variables, dict)
+            return variables, self.tolerated
 
     def failed(self, failure: Failure) -> None:
         """Add a failure to ``$errors``."""
         with self._lock:
             if len(self.errors) < MAX_ERRORS:
                 self.errors.append(failure.as_json())
+
+    def forget_failure(self, path: str) -> None:
+        """Take what failed at ``path`` in an earlier attempt out of ``$errors``: it is tried again."""
+        with self._lock:
+            self.errors[:] = [held for held in self.errors if not (isinstance(held, dict) and held["path"] == path)]
 
     def tolerate(self) -> None:
         """A failure was tolerated: the run will end ``completed_with_errors``."""
@@ -76,17 +82,105 @@ class Run:
             assert isinstance(held, dict)
             self.scope.names["$vars"] = {**held, **pairs}
 
+    def warns_first(self, step_id: str, path: str) -> bool:
+        """Whether it is the first time that ``path`` is missing in this step."""
+        with self._lock:
+            known = (step_id, path) in self._warned
+            self._warned.add((step_id, path))
+        return not known
+
+
+class Calls(Protocol):
+    """How an execution starts others."""
+
+    def run_child(self, frame: Frame, path: str, target: str | JsonObject, initial: JsonObject) -> JsonObject:
+        """Run a workflow as the child at the step ``path``; gives what it returned."""
+
+    def enqueue(self, frame: Frame, path: str, target: str, initial: JsonObject, options: JobOptions) -> Enqueued:
+        """Put a job into a queue, once for the step ``path``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where a list of steps runs. ``prefix`` begins the paths of its steps: nothing, or ``process-each[3].`` in a
+    loop. ``strand`` takes down what is done here; ``history`` is what was done before, in an earlier delivery."""
+
+    run: Run
+    scope: Scope
+    cancellation: Cancellation
+    strand: Strand
+    history: History | None = None
+    prefix: str = ""
+
+    def path(self, step_id: str) -> str:
+        return self.prefix + step_id
+
+    def under(self, cancellation: Cancellation) -> Frame:
+        """The same place under another request to stop."""
+        return self if cancellation is self.cancellation else replace(self, cancellation=cancellation)
+
+    def beside(self) -> Frame:
+        """The same place for work that runs at the same time as other work here."""
+        return replace(self, strand=self.strand.fork())
+
+    def decide(self, path: str, name: str, value: Callable[[], T]) -> T:
+        """What the step at ``path`` decides, which is no null: the same in every delivery, once its children have done
+        something."""
+        if self.run.again and (decided := self.strand.decided(path, name)) is not None:
+            return cast(T, decided)
+        decision = value()
+        self.strand.decide(path, name, decision)
+        return decision
+
+    def log(self, level: str, message: str, data: Json = None, step: str | None = None) -> None:
+        """Write a line to the execution's log; a message past 64 Ki characters is cut, and says so."""
+        if len(message) > MAX_MESSAGE:
+            message = f"{message[:MAX_MESSAGE]}… ({len(message)} characters)"
+        run = self.run
+        line = LogLine(run.execution.id, run.clock.now(), level, message, step, whole(data))
+        self.strand.line(line)
+        run.bus.announce(LineLogged(line))
+
+    def ended_step(self, record: StepRecord, characters: int, *, returned: bool = False) -> None:
+        """Take note of how a step, or an iteration, ended; ``returned``: by the run's return. A loop's results lie in
+        the records of its iterations."""
+        run = self.run
+        if returned:
+            if record.path == record.step_id:
+                run.ended[record.step_id] = record
+            self.strand.cut_short(record)
+        elif record.index is not None:
+            self.strand.iteration(record, characters)
+        else:
+            if record.path == record.step_id:
+                run.ended[record.step_id] = record
+            self.strand.step(record, characters)
+        run.bus.announce(StepEnded(record))
+
+    def committed_step(self, record: StepRecord) -> None:
+        """Take note of how a step ended whose record is stored already."""
+        if record.path == record.step_id:
+            self.run.ended[record.step_id] = record
+        self.run.bus.announce(StepEnded(record))
+
+    def tolerate(self) -> None:
+        """A failure was tolerated."""
+        self.run.tolerate()
+        self.strand.state_changed()
+
+    def set_variables(self, pairs: JsonObject) -> None:
+        """Merge into ``$vars``."""
+        self.run.set_variables(pairs)
+        self.strand.state_changed()
+
     def on_missing(self, place: str, step_id: str) -> OnMissing:
         """What a missing value does in the template at ``place``: one warning, or a failure where the workflow is
         strict."""
-        if self.workflow.options.strict:
+        if self.run.workflow.options.strict:
             return refuse_missing(place)
 
         def told(missing: Missing) -> None:
-            with self._lock:
-                known = (step_id, missing.path) in self._warned
-                self._warned.add((step_id, missing.path))
-            if not known:
+            if self.run.warns_first(step_id, missing.path):
                 message = f"{place}: {missing.path!r} is missing, null is used{missing.hint}"
                 self.log("warn", message, step=step_id)
 
@@ -102,34 +196,14 @@ def refuse_missing(place: str) -> OnMissing:
     return told
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """Where a list of steps runs. ``prefix`` begins the paths of its steps: nothing, or ``process-each[3].`` in a
-    loop."""
-
-    run: Run
-    scope: Scope
-    cancellation: Cancellation
-    prefix: str = ""
-
-    def path(self, step_id: str) -> str:
-        return self.prefix + step_id
-
-    def under(self, cancellation: Cancellation) -> Frame:
-        """The same place under another request to stop."""
-        return self if cancellation is self.cancellation else replace(self, cancellation=cancellation)
-
-
-def root_scope(
-    execution: Execution, initial: JsonObject, environment: JsonObject, errors: list[Json], clock: Clock
-) -> Scope:
+def root_scope(execution: Execution, variables: JsonObject, errors: list[Json], clock: Clock) -> Scope:
     """The scope that every expression of a run can see: its roots, before any step has ended."""
     started = execution.started_at or execution.created_at
     return Scope(
         {
-            "initial": initial,
-            "$vars": {},
-            "$env": environment,
+            "initial": execution.input,
+            "$vars": dict(variables),
+            "$env": {},
             "$connections": {},
             "$errors": errors,
             "$util": utilities(clock),

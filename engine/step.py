@@ -6,9 +6,11 @@ import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from flo.engine.clock import Clock
+from flo.engine.jobs import Enqueued, JobOptions
 from flo.engine.values import Json, JsonObject
 
 if TYPE_CHECKING:  # a store's port is much to import for a name: the command starts faster without
@@ -42,7 +44,8 @@ class Engine(Protocol):
 
     def run_children(self, branch: str, *, shielded: bool = False) -> JsonObject:
         """Run a child list in a scope that later steps see. Gives the children's outputs by stepId. Raises the
-        ``StepFailed`` of the first child whose failure was not tolerated."""
+        ``StepFailed`` of the first child whose failure was not tolerated. A ``shielded`` list runs also when the run is
+        to stop, save where it only stops here and goes on with another worker."""
 
     def run_parallel(self, branch: str, concurrency: int | None) -> JsonObject:
         """As ``run_children``, all children at once, at most ``concurrency`` of them at a moment."""
@@ -65,6 +68,30 @@ class Engine(Protocol):
 
     def set_variables(self, pairs: JsonObject) -> None:
         """Merge into ``$vars``."""
+
+    def wait(
+        self,
+        kind: Literal["time", "signal", "approval", "execution"],
+        *,
+        name: str = "",
+        until: datetime | None = None,
+        details: JsonObject | None = None,
+    ) -> JsonObject | None:
+        """Wait at this step, once in its execution: until a time, for the signal or the end of the execution called
+        ``name``, or for somebody's decision. Gives the answer, or None once ``until`` has passed.
+
+        What was asked for first stands: the step, run again, waits until the same instant. A wait that is not over
+        raises ``Suspended``: the execution leaves its worker, and the step runs again when there is something to
+        give."""
+
+    def run_workflow(self, target: str | JsonObject, initial: JsonObject) -> JsonObject:
+        """Run a workflow as an execution of its own, a child of this one, once: a stored one by its name or id, or a
+        document. Gives what it returned (without ``core.return``: nothing). Raises ``StepFailed`` with the child's
+        error, and ``Suspended`` where the child waits."""
+
+    def enqueue(self, target: str, initial: JsonObject, options: JobOptions) -> Enqueued:
+        """Put a stored workflow, or a step type by its name, into a queue, once. Cancelling this execution cancels
+        it. Raises ``StepFailed``."""
 
     def keep_claimed(self, table: str, held: Mapping[str, int], every_seconds: float) -> None:
         """Renew these claims of this execution (key: ``claimCount``) from a thread of the engine, until they are let
@@ -101,6 +128,20 @@ class RunReturned(Exception):
         super().__init__("the run returned")
 
 
+class Suspended(BaseException):
+    """Ends the work on an execution for now: it waits until ``until`` (None: for an answer alone). No step type may
+    swallow it, and it is no failure: nothing is cleaned up."""
+
+    def __init__(self, until: datetime | None) -> None:
+        self.until = until
+        super().__init__("the run waits")
+
+    @classmethod
+    def first(cls, waits: Iterable[Suspended]) -> Suspended:
+        """What the whole waits for where several parts of it wait: the first of their times, or an answer."""
+        return cls(min((held.until for held in waits if held.until is not None), default=None))
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a step type may return instead of a plain object: an output whose outcome is bad (an *operational error*).
@@ -127,8 +168,11 @@ class StepType:
     conditions (``while``, ``cases[].when``): neither is resolved with the input, a branch runs by
     ``call.engine.run_children``. ``sees`` gives the names that a condition sees because the step hands them over when
     it asks (``{"while": ("$index",)}``). ``loops`` names the branches that run as iterations: what ran in them is not
-    seen afterwards. ``exact`` are fields in which a missing value is an error. ``touches`` says that it acts outside
-    the engine.
+    seen afterwards. ``exact`` are fields in which a missing value is an error. ``documents`` are fields that hold a
+    whole workflow: it is checked with the document around it, and given to the body as it is written, its templates
+    untouched. ``touches`` says that it acts outside the engine. A ``transactional`` type does nothing but short calls
+    of ``call.store``: they commit together with the record that the step ended, or not at all; its body may be run
+    again after a conflict.
     """
 
     name: str
@@ -145,8 +189,10 @@ class StepType:
     conditions: tuple[str, ...] = ()
     sees: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     exact: tuple[str, ...] = ()
+    documents: tuple[str, ...] = ()
     stepwise: bool = False
     touches: bool = True
+    transactional: bool = False
 
 
 def step_type(
@@ -162,8 +208,10 @@ def step_type(
     conditions: tuple[str, ...] = (),
     sees: Mapping[str, tuple[str, ...]] | None = None,
     exact: tuple[str, ...] = (),
+    documents: tuple[str, ...] = (),
     stepwise: bool = False,
     touches: bool = True,
+    transactional: bool = False,
 ) -> Callable[[Body], StepType]:
     """Declare a function as a step type. Its docstring's first line becomes the summary. Registers nothing: a registry
     finds the ``StepType`` in its module."""
@@ -185,8 +233,10 @@ def step_type(
             conditions=conditions,
             sees=sees or {},
             exact=exact,
+            documents=documents,
             stepwise=stepwise,
             touches=touches,
+            transactional=transactional,
         )
 
     return declare

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from flo.engine.checking.problems import Report
-from flo.engine.checking.tree import Node, Siblings
-from flo.engine.values import Json
+from flo.engine.checking.tree import Node, Siblings, every
+from flo.engine.jobs import MAX_DEPTH
+from flo.engine.values import Json, JsonObject
 
 
-def advise(root: Siblings, report: Report) -> None:
-    """Warn about writes to ``$vars`` from iterations that run at once, and about claimed rows changed without a
-    guard."""
-    nodes = list(_all(root))
+def advise(root: Siblings, document: JsonObject, report: Report) -> None:
+    """Warn about writes to ``$vars`` from iterations that run at once, about claimed rows changed without a guard, and
+    about a workflow that calls itself."""
+    nodes = list(every(root))
     claimed = {_table(node) for node in nodes if node.type.name == "data-store.atomic-claim"} - {None}
     for node in nodes:
         if node.type.name == "core.set-variable":
             _shared_variables(node, report)
+        elif node.type.name == "core.sub-workflow":
+            _own_name(node, document, report)
         elif node.type.name == "data-store.atomic-update" and _table(node) in claimed and not _guarded(node):
             report.warn(
                 (*node.place, "input"),
@@ -24,13 +27,6 @@ def advise(root: Siblings, report: Report) -> None:
                 " a row that another execution has claimed since; add a where on 'claimedBy' equals"
                 " '<< $execution.id >>'",
             )
-
-
-def _all(siblings: Siblings) -> Iterator[Node]:
-    for node in siblings.nodes:
-        yield node
-        for branch in node.branches.values():
-            yield from _all(branch)
 
 
 def _table(node: Node) -> str | None:
@@ -50,6 +46,15 @@ def _fields(where: Json) -> set[Json]:
         own = {where["field"]} if isinstance(where.get("field"), str) else set()
         return own | {name for group in ("all", "any") for name in _fields(where.get(group))}
     return set()
+
+
+def _own_name(node: Node, document: JsonObject, report: Report) -> None:
+    """A call by the document's own name or id, whichever way the step spells it."""
+    own = [name for name in (document.get("name"), document.get("id")) if isinstance(name, str)]
+    for field in ("workflowTemplateName", "workflowTemplateId"):
+        if node.input.get(field) in own:
+            what = f"this workflow calls itself, and calls nest {MAX_DEPTH} deep at most: let a condition end them"
+            report.warn((*node.place, "input", field), what)
 
 
 def _shared_variables(node: Node, report: Report) -> None:

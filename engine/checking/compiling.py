@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from flo.engine.checking.inputs import check_input
 from flo.engine.checking.problems import Report
@@ -11,10 +11,12 @@ from flo.engine.checking.references import check_path
 from flo.engine.checking.tree import Names, Node, Siblings, at_place, expand
 from flo.engine.errors import ExpressionInvalid, caret
 from flo.engine.language.conditions import CompiledCondition, compile_condition
-from flo.engine.language.templates import Template, compile_template
+from flo.engine.language.templates import Template, compile_template, verbatim
 from flo.engine.language.workflow import Block, OnFailure, Step
 from flo.engine.retry import ONCE, Retry
 from flo.engine.values import Json, Place
+
+_CHANGING: Final = frozenset({"$vars", "$util", "$errors"})
 
 
 class Compiler:
@@ -42,7 +44,9 @@ class Compiler:
                 more = node.type.sees.get(pattern, ())
                 conditions[text] = self._condition(at_place(node.input, place), node, ("input", *place), more)
         fields = {
-            key: self._template(_without(value, held, (key,)), node, ("input", key))
+            key: verbatim(value)
+            if key in node.type.documents
+            else self._template(_without(value, held, (key,)), node, ("input", key))
             for key, value in node.input.items()
             if (key,) not in held
         }
@@ -60,6 +64,7 @@ class Compiler:
             retry=retry_of(raw.get("retry")),
             timeout_ms=_timeout(raw.get("timeoutMilliseconds")),
             exact=frozenset(node.type.exact),
+            volatile=bool(node.branches) and any(_is_volatile(template) for template in fields.values()),
         )
 
     def _template(self, value: Json, node: Node, place: Place) -> Template:
@@ -79,6 +84,11 @@ class Compiler:
             self._report.error((*node.place, *place, *inside), expression_problem(problem))
 
         return told
+
+
+def _is_volatile(template: Template) -> bool:
+    """Whether a template refers to what changes while a run goes on."""
+    return any(path.root in _CHANGING for _, path in template.paths)
 
 
 def expression_problem(problem: ExpressionInvalid) -> str:

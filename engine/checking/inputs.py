@@ -54,7 +54,8 @@ def _nothing_open(value: JsonObject) -> None:
 
 
 def _holes(node: Node, report: Report) -> dict[Place, Any]:
-    """Where child lists and conditions stand in the input, and what stands in for them when it is checked."""
+    """Where child lists, documents and conditions stand in the input, and what stands in for them when it is
+    checked."""
     holes: dict[Place, Any] = {}
     for branch in node.type.branches:
         for text, place in expand(branch, node.input):
@@ -62,6 +63,13 @@ def _holes(node: Node, report: Report) -> dict[Place, Any]:
             holes[place] = [Open() for _ in held] if isinstance(held, list) else []
             if text not in node.branches and not _is_template(held):
                 report.error((*node.place, "input", *place), f"{came(held)} came, expected a list of steps")
+    for field in node.type.documents:
+        document = node.input.get(field)
+        if _is_template(document):
+            what = "a workflow is written out here, or called by its name; a template cannot give it"
+            report.error((*node.place, "input", field), what)
+        if isinstance(document, Mapping) or _is_template(document):
+            holes[(field,)] = {}
     for condition in node.type.conditions:
         holes |= {place: Open() for _, place in expand(condition, node.input)}
     return holes

@@ -15,6 +15,7 @@ from flo.engine.checking.gathering import gather
 from flo.engine.checking.input_schema import input_violations, schema_violations
 from flo.engine.checking.problems import Report
 from flo.engine.checking.references import check_early_path
+from flo.engine.checking.tree import every
 from flo.engine.errors import ExpressionInvalid, InputInvalid, Problem, WorkflowInvalid
 from flo.engine.language.templates import Template, compile_template
 from flo.engine.language.workflow import Block, Options, Workflow
@@ -42,17 +43,34 @@ def load(data: str | bytes | Mapping[str, Json], registry: Registry, source: str
         problem = Problem("", invalid.message, line=invalid.line, column=invalid.column)
         raise WorkflowInvalid(source, [problem]) from invalid
     report = Report()
+    block, key = _compile(document, registry, report)
+    told = report.told(document)
+    if report.failed:
+        raise WorkflowInvalid(source, told)
+    return Checked(_workflow(document, block, key), told)
+
+
+def _compile(document: Document, registry: Registry, report: Report) -> tuple[Block, Template | None]:
+    """Check and compile a document, and check those inside it."""
     check_document(document, report)
     root, names = gather(document.meaning.get("steps"), registry, report)
     block = Compiler(names, report, document.shown).block(root)
     _check_input_schema(document, report)
     _check_triggers(document, report)
     key = _concurrency_key(document, report)
-    advise(root, report)
-    told = report.told(document)
-    if report.failed:
-        raise WorkflowInvalid(source, told)
-    return Checked(_workflow(document, block, key), told)
+    advise(root, document.meaning, report)
+    for node in every(root):
+        for field in node.type.documents:
+            if isinstance(held := node.input.get(field), Mapping):
+                _check_inside(held, (*node.place, "input", field), registry, report)
+    return block, key
+
+
+def _check_inside(held: JsonObject, place: Place, registry: Registry, report: Report) -> None:
+    """Check a document that stands in the input of a step."""
+    inside, found = read_document(held, "workflow"), Report()
+    _compile(inside, registry, found)
+    report.take(found, lambda inner: (*place, *inside.written(inner)))
 
 
 def check_input(workflow: Workflow, initial: JsonObject) -> tuple[Problem, ...]:

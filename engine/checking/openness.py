@@ -145,7 +145,7 @@ def _guarded(name: str, function: Keyword) -> Keyword:
         elif isinstance(instance, OpenText):
             skip = about_text
         elif isinstance(instance, OpenObject | OpenList):
-            skip = about_whole
+            skip = about_whole and not (name == "not" and about_presence(wanted))
         if not skip:
             return function(validator, wanted, instance, schema)
         instance.asked = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -29,6 +29,11 @@ class Report:
     def warn(self, place: Place, message: str) -> None:
         """Something that is probably not meant."""
         self.found.append((place, message, "warning"))
+
+    def take(self, inner: Report, place: Callable[[Place], Place]) -> None:
+        """Take what was found in a document inside this one; ``place`` says where a place of it stands here."""
+        self.found += [(place(held), message, severity) for held, message, severity in inner.found]
+        self.steps |= {place(held): step for held, step in inner.steps.items()}
 
     @property
     def failed(self) -> bool:

@@ -85,6 +85,14 @@ class Names:
     uncertain: set[str] = field(default_factory=set)
 
 
+def every(siblings: Siblings) -> Iterator[Node]:
+    """Each step of a list, and those inside it."""
+    for node in siblings.nodes:
+        yield node
+        for branch in node.branches.values():
+            yield from every(branch)
+
+
 def expand(pattern: str, value: Json) -> list[tuple[str, Place]]:
     """The places in ``value`` that a pattern such as ``cases[].steps`` names, each with its concrete spelling."""
     found: list[tuple[str, Place, Json]] = [("", (), value)]

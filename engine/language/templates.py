@@ -20,7 +20,7 @@ from flo.engine.language.rendering import Canvas, Draw, shown_in_text
 from flo.engine.language.scope import OnMissing, Scope
 from flo.engine.values import Json, Place, place_text
 
-__all__ = ["Template", "Text", "compile_template", "compile_text", "has_marks"]
+__all__ = ["Template", "Text", "compile_template", "compile_text", "has_marks", "verbatim"]
 
 Evaluate = Callable[[Scope, OnMissing], Json]
 Report = Callable[[Place, ExpressionInvalid], None]
@@ -118,6 +118,11 @@ def compile_template(value: Json, report: Report | None = None) -> Template:
     paths: list[tuple[Place, Path]] = []
     evaluate = _compile(value, (), paths, report)
     return Template(evaluate is None, tuple(paths), evaluate or (lambda scope, on_missing: value))
+
+
+def verbatim(value: Json) -> Template:
+    """What gives ``value`` as it stands, whatever marks are in it."""
+    return Template(True, (), lambda scope, on_missing: value)
 
 
 def _compile(value: Json, place: Place, paths: list[tuple[Place, Path]], report: Report | None) -> Evaluate | None:

@@ -42,6 +42,7 @@ class Step:
     ``cases[0].steps``), ``conditions`` the compiled conditions likewise (``condition``, ``cases[0].when``).
     ``depends_on`` is None where the step follows the one before it. ``recheck`` checks the resolved input against the
     step type's schema, as far as templates left it open; it raises ``StepFailed`` with code ``invalid_input``.
+    ``volatile`` says of a step with children that its input may be another one when it is asked for again.
     """
 
     id: str
@@ -57,6 +58,7 @@ class Step:
     retry: Retry = ONCE
     timeout_ms: int | None = None
     exact: frozenset[str] = frozenset()
+    volatile: bool = False
 
 
 class Recheck(Protocol):

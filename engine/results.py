@@ -1,0 +1,87 @@
+"""The results of a loop's iterations: small ones kept in memory, all of them in the store."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, overload
+
+from flo.engine.executions import StepRecord
+from flo.engine.stores.base import ExecutionStore
+from flo.engine.values import Json, JsonObject, LazyList, dump
+
+KEPT_CHARACTERS: Final = 256 * 1024
+"""Results of a loop up to this size are kept in memory too; larger ones lie in the store alone."""
+
+PAGE: Final = 200
+
+
+class Results(LazyList):
+    """The results of a loop's iterations, in input order: ``{index, status, output, error?}``."""
+
+    def __init__(self, execution_id: str, path: str, store: ExecutionStore, flush: Callable[[], None]) -> None:
+        self._execution_id, self._path = execution_id, path
+        self._store, self._flush = store, flush
+        self._kept: dict[int, str] | None = {}
+        self._characters = 0
+        self._length = 0
+        self._lock = threading.Lock()
+        self._page: tuple[int, Sequence[Json]] = (0, ())
+
+    def add(self, index: int, result: JsonObject) -> int:
+        """Take the result of one iteration; gives its size as JSON."""
+        text = dump(result)
+        with self._lock:
+            self._length += 1
+            self._characters += len(text)
+            if self._characters > KEPT_CHARACTERS:
+                self._kept = None
+            if self._kept is not None:
+                self._kept[index] = text
+        return len(text)
+
+    def stored(self, count: int) -> None:
+        """Count results that an earlier delivery stored."""
+        with self._lock:
+            self._length += count
+            if count:
+                self._kept = None
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Json: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Json]: ...
+    def __getitem__(self, index: int | slice) -> Json | Sequence[Json]:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(self._length))]
+        at = index + self._length if index < 0 else index
+        if not 0 <= at < self._length:
+            raise IndexError(index)
+        if self._kept is not None:
+            result: Json = json.loads(self._kept[at])
+            return result
+        start, page = self._page
+        if not start <= at < start + len(page):
+            start, page = self._page = self._read(at - at % PAGE)
+        return page[at - start]
+
+    def __iter__(self) -> Iterator[Json]:
+        for index in range(self._length):
+            yield self[index]
+
+    def _read(self, start: int) -> tuple[int, Sequence[Json]]:
+        self._flush()
+        records = self._store.iterations(self._execution_id, self._path, start=start, limit=PAGE)
+        return start, [result_of(record) for record in records]
+
+
+def result_of(record: StepRecord) -> JsonObject:
+    """One iteration's result, as a loop's ``items`` show it."""
+    result: dict[str, Json] = {"index": record.index, "status": record.state.value, "output": record.output}
+    if record.error is not None:
+        result["error"] = record.error
+    return result

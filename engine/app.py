@@ -6,26 +6,33 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Final
-from urllib.parse import parse_qsl, unquote
 
-from flo.engine.checking.load import Checked, check_input, load
+from flo.engine.attended import Attendant, RunResult
+from flo.engine.body import GRACE_SECONDS
+from flo.engine.checking.load import Checked, load
 from flo.engine.clock import Clock, SystemClock
-from flo.engine.errors import FloError, InputInvalid, NotFound, did_you_mean
+from flo.engine.errors import FloError, InputInvalid, did_you_mean
 from flo.engine.events import Bus, Listener
-from flo.engine.housekeeping import Sweeper
+from flo.engine.executions import Execution
+from flo.engine.housekeeping import Housekeeper
 from flo.engine.interpreter import Interpreter
+from flo.engine.jobs import AS_USUAL, LEASE, Enqueued, JobOptions, Retention, Wait
 from flo.engine.language.workflow import Workflow
-from flo.engine.lifecycle import Runner, RunResult
+from flo.engine.lifecycle import Runner
+from flo.engine.opening import DEFAULT_URL, open_store
+from flo.engine.operating import Operations
 from flo.engine.registry import Registry
-from flo.engine.renewal import Renewer
-from flo.engine.stores.base import DataStore, ExecutionStore, Store, StoredWorkflow, WorkflowStore
-from flo.engine.values import Json, JsonObject, plain
-
-DEFAULT_URL: Final = "sqlite:.flo/flo.sqlite"
-SCHEMES: Final = ("memory", "sqlite", "postgresql", "postgres", "postgresql+psycopg")
+from flo.engine.renewal import Renewer, StartDeputy
+from flo.engine.renewal_process import starter
+from flo.engine.requests import Requests, misfit
+from flo.engine.stores.base import DataStore, ExecutionStore, StoredWorkflow, WorkflowStore
+from flo.engine.stores.store import Store
+from flo.engine.values import Json, JsonObject
+from flo.engine.worker import Worker
 
 
 class Flo:
@@ -34,12 +41,22 @@ class Flo:
     ``data``, ``executions`` and ``workflows`` are the parts of its store. Safe to use from many threads.
     """
 
-    def __init__(self, store: Store, registry: Registry, clock: Clock, listeners: Sequence[Listener] = ()) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        clock: Clock,
+        listeners: Sequence[Listener] = (),
+        start: StartDeputy | None = None,
+    ) -> None:
         self.store, self.registry, self.clock = store, registry, clock
         self.bus = Bus(*listeners)
-        self._renewer = Renewer(store.data, clock)
-        interpreter = Interpreter(registry, store.executions)
-        self._runner = Runner(store, interpreter, clock, self.bus, self._renewer, Sweeper(store.data, clock))
+        self._renewer = Renewer(store, clock, start)
+        self._requests = Requests(registry, store.workflows, clock)
+        self._runner = Runner(store, Interpreter(registry), self._requests, clock, self.bus, self._renewer)
+        self._housekeeper = Housekeeper(store, self._requests, clock)
+        self._attendant = Attendant(self._runner, self._housekeeper)
+        self._operations = Operations(store, self._requests)
 
     @property
     def data(self) -> DataStore:
@@ -72,12 +89,7 @@ class Flo:
 
     def stored(self, name: str, version: int | None = None) -> StoredWorkflow:
         """A stored workflow, the newest version unless one is named. Raises ``NotFound``."""
-        found = self.workflows.get(name, version)
-        if found is not None:
-            return found
-        if version is not None and self.workflows.get(name) is not None:
-            raise NotFound("version", f"{version} of {name}")
-        raise NotFound("stored workflow", name, (held.name for held in self.workflows.list()))
+        return self._requests.stored(name, version)
 
     def run(
         self,
@@ -92,20 +104,130 @@ class Flo:
         ``initial`` is merged over the document's own ``initial``, shallowly. ``cancelled`` asks the run to stop;
         ``timeout_ms`` bounds it, together with ``options.timeoutMilliseconds``. A run that fails is a result, not an
         exception; ``NotFound``, ``WorkflowInvalid``, ``StoreError`` and ``ValueRefused`` (input that is no JSON) are
-        raised.
+        raised. A run that waits (``core.wait``, a signal, an approval) is waited for.
         """
-        version: int | None = None
+        found, version = self._find(workflow)
+        request = self._requests.of_workflow(found, version, initial, None)
+        if said := misfit(found, request.input):
+            return self._attendant.reject(request, said)
+        return self._attendant.run(request, found, cancelled=cancelled, timeout_ms=timeout_ms)
+
+    def enqueue(
+        self,
+        workflow: Workflow | str | Mapping[str, Json] | Path,
+        initial: JsonObject | None = None,
+        options: JobOptions = AS_USUAL,
+    ) -> Enqueued:
+        """Put an execution into a queue: of a workflow, or of a step type, by its name, with ``initial`` as its input.
+
+        What this returned is stored, and a worker will run it. Raises ``NotFound``, ``WorkflowInvalid``,
+        ``InputInvalid`` where the input does not fit, ``KeyConflict``, ``StoreError``.
+        """
+        return self.enqueue_many(workflow, [initial], options)[0]
+
+    def enqueue_many(
+        self,
+        workflow: Workflow | str | Mapping[str, Json] | Path,
+        initials: Sequence[JsonObject | None],
+        options: JobOptions = AS_USUAL,
+    ) -> Sequence[Enqueued]:
+        """As ``enqueue``, for many inputs: all or none. With a key, they get ``key-1``, ``key-2``, …"""
+        asked = self._requests
+        found = asked.find(workflow) if isinstance(workflow, str) else self._find(workflow)
+        requests = []
+        for number, initial in enumerate(initials, 1):
+            numbered = options.key if options.key is None or len(initials) == 1 else f"{options.key}-{number}"
+            wanted = replace(options, key=numbered)
+            if isinstance(found, str):
+                requests.append(asked.of_handler(found, initial, wanted))
+            else:
+                requests.append(asked.of_document(*found, initial, wanted))
+        return self.store.queue.enqueue(requests)
+
+    def worker(
+        self,
+        queues: Sequence[str] = ("default",),
+        *,
+        concurrency: int = 4,
+        lease: timedelta = LEASE,
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> Worker:
+        """A worker for these queues: ``run`` it."""
+        runner = replace(self._runner, lease=lease, grace_seconds=grace_seconds)
+        return Worker(
+            self.store,
+            runner,
+            self._renewer,
+            self.clock,
+            self.bus,
+            queues=queues,
+            concurrency=concurrency,
+            lease=lease,
+            grace_seconds=grace_seconds,
+            housekeeper=self._housekeeper.sweep,
+        )
+
+    def run_pending(
+        self, execution_id: str, *, cancelled: threading.Event | None = None, timeout_ms: float | None = None
+    ) -> RunResult:
+        """Let an execution go on here that no queue delivers: one that was resumed, that waits, or whose process is
+        gone. Raises ``NotFound``, ``IllegalState`` where it cannot be had now."""
+        found = self._operations.find(execution_id)
+        return self._attendant.go_on(found.id, cancelled=cancelled, timeout_ms=timeout_ms)
+
+    def replay_here(
+        self, execution_id: str, *, cancelled: threading.Event | None = None, timeout_ms: float | None = None
+    ) -> RunResult:
+        """Run an execution anew, here and now, with the same input."""
+        request = replace(self._operations.again(self._operations.find(execution_id)), queue=None)
+        workflow = self._requests.compiled(request.definition, request.digest, f"workflow {request.workflow!r}")
+        return self._attendant.run(request, workflow, cancelled=cancelled, timeout_ms=timeout_ms)
+
+    def cancel(self, execution_id: str) -> Sequence[str]:
+        """Cancel an execution, and everything unfinished that it started, wherever it runs; gives the ids. Raises
+        ``IllegalMove`` where it has ended."""
+        return self._operations.cancel(execution_id)
+
+    def resume(self, execution_id: str, initial: JsonObject | None = None) -> Execution:
+        """Let a failed or timed out execution go on after the last finished step: it is ``pending`` again. One that no
+        queue delivers goes on by ``run_pending``. Raises ``InputInvalid`` for another input, ``IllegalMove``."""
+        return self._operations.resume(execution_id, initial)
+
+    def replay(self, execution_id: str) -> Enqueued:
+        """Enqueue an execution anew with the same input and the newest version of its workflow."""
+        return self._operations.replay(execution_id)
+
+    def replay_dead(self, execution_id: str) -> Enqueued:
+        """As ``replay``, for a dead letter, once: a second time gives the first one's execution."""
+        return self._operations.replay_dead(execution_id)
+
+    def signal(self, execution_id: str, name: str, payload: JsonObject | None = None) -> None:
+        """Leave a signal for an execution, which takes it when it waits for one of that name."""
+        self._operations.signal(execution_id, name, payload)
+
+    def approve(
+        self,
+        execution_id: str,
+        *,
+        actor: str,
+        approved: bool = True,
+        reason: str | None = None,
+        path: str | None = None,
+    ) -> Wait:
+        """Decide the approval that an execution waits for. Raises ``InputInvalid`` where ``actor`` may not."""
+        return self._operations.approve(execution_id, actor=actor, approved=approved, reason=reason, path=path)
+
+    def prune(self, retention: Retention | None = None, *, workflow: str | None = None) -> int:
+        """Remove the ended executions that are past their retention; gives how many."""
+        return self._housekeeper.prune(retention, workflow=workflow)
+
+    def _find(self, workflow: Workflow | str | Mapping[str, Json] | Path) -> tuple[Workflow, int | None]:
+        """A workflow, and its version where it is a stored one."""
         if isinstance(workflow, str):
             stored = self.stored(workflow)
-            workflow, version = self.load(stored.document, f"workflow {stored.name!r}"), stored.version
-        elif not isinstance(workflow, Workflow):
-            workflow = self.load(workflow)
-        given = plain({**workflow.initial, **(initial or {})}, ("initial",))
-        assert isinstance(given, dict)
-        if problems := check_input(workflow, given):
-            return self._runner.reject(workflow, version, given, problems)
-        timeouts = [timeout for timeout in (timeout_ms, workflow.options.timeout_ms) if timeout]
-        return self._runner.run(workflow, version, given, cancelled=cancelled, timeout_ms=min(timeouts, default=None))
+            source = f"workflow {stored.name!r}"
+            return self._requests.compiled(stored.document, stored.digest, source), stored.version
+        return workflow if isinstance(workflow, Workflow) else self.load(workflow), None
 
     def add(self, workflow: Workflow | Mapping[str, Json] | Path) -> StoredWorkflow:
         """Store a workflow under its name: a new version, unless the newest is the same."""
@@ -144,52 +266,16 @@ def open(
     or modules with more step types, besides those of ``FLO_STEPS``. Raises ``StoreUnavailable``, ``StoreTooNew``.
     """
     registry = Registry.installed([*steps, *filter(None, os.environ.get("FLO_STEPS", "").split(os.pathsep))])
-    store = open_store(url or os.environ.get("FLO_STORE") or DEFAULT_URL, clock)
+    full = url or os.environ.get("FLO_STORE") or DEFAULT_URL
+    store = open_store(full, clock)
     try:
         if migrate:
             store.migrate()
     except BaseException:
         store.close()
         raise
-    return Flo(store, registry, clock or SystemClock(), listeners)
-
-
-def open_store(url: str, clock: Clock | None = None) -> Store:
-    """Open the store of ``url``; its schema is left as it is. An adapter's driver is imported when it is asked for."""
-    scheme, colon, rest = url.partition(":")
-    match scheme.lower() if colon else "":
-        case "memory":
-            from flo.engine.stores.memory import MemoryStore
-
-            return MemoryStore(clock or SystemClock())
-        case "sqlite":
-            from flo.engine.stores.sqlite import SqliteStore
-
-            path, synchronous = _sqlite_parts(url, rest)
-            return SqliteStore.open(path, clock or SystemClock(), synchronous=synchronous)
-        case "postgresql" | "postgres" | "postgresql+psycopg":
-            from flo.engine.stores.postgres import PostgresStore
-
-            return PostgresStore.open(url, clock)
-    near = did_you_mean(scheme.partition("/")[0], SCHEMES) or f"; did you mean {f'sqlite:{url}'!r}?"
-    raise InputInvalid("store", f"{url!r} is no store: write memory:, sqlite:PATH or postgresql://…{near}")
-
-
-def _sqlite_parts(url: str, rest: str) -> tuple[Path, str]:
-    """The file of a URL, and how sure a commit has to be that it is on the disk.
-
-    ``sqlite:PATH`` is relative to the working folder unless PATH is absolute; ``sqlite:///PATH`` is absolute. The one
-    option is ``?synchronous=``.
-    """
-    path, _, query = rest.removeprefix("//").partition("?")
-    if not path:
-        raise InputInvalid("store", f"{url!r} names no file: write sqlite:PATH")
-    synchronous = "FULL"
-    for name, value in parse_qsl(query, keep_blank_values=True):
-        if name != "synchronous":
-            raise InputInvalid("store", f"{url!r} has an unknown option {name!r}; there is 'synchronous'")
-        synchronous = value
-    return Path(unquote(path)), synchronous
+    start = None if clock is not None or store.url == "memory:" else starter(full)
+    return Flo(store, registry, clock or SystemClock(), listeners, start)
 
 
 def read_file(path: Path) -> bytes:

@@ -1,246 +1,178 @@
-"""One run from its record to its result: started, watched from outside, brought to a final state."""
+"""One delivery of an execution, from its claim to how that ends: started, watched from outside, concluded."""
 
 from __future__ import annotations
 
-import contextvars
-import threading
-import time
+import logging
+import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
 
+from flo.engine.body import GRACE_SECONDS, Body
 from flo.engine.cancellation import Cancellation
+from flo.engine.children import Children
 from flo.engine.clock import Clock
-from flo.engine.ending import write_end
-from flo.engine.errors import Problem, RunCancelled, StepFailed, StoreError
+from flo.engine.delivered import Delivered
+from flo.engine.ending import conclude
+from flo.engine.errors import FloError, NotFound, WorkflowInvalid
 from flo.engine.events import Bus, ExecutionEnded, ExecutionStarted
-from flo.engine.executions import Execution, ExecutionState
-from flo.engine.housekeeping import Sweeper
+from flo.engine.executions import Execution
+from flo.engine.history import History
 from flo.engine.interpreter import Interpreter
+from flo.engine.jobs import LEASE, NOTHING, Delivery, Ended, Hold, LeaseLost
+from flo.engine.journal import Journal, Strand
 from flo.engine.language.workflow import Workflow
-from flo.engine.pipeline import MAX_ERROR, ChildFailed
-from flo.engine.recorder import Recorder
 from flo.engine.renewal import Renewer
-from flo.engine.run import Frame, Run, root_scope
-from flo.engine.stores.base import Store
-from flo.engine.values import Json, JsonObject, new_id
+from flo.engine.requests import Requests
+from flo.engine.run import MAX_ERRORS, Frame, Run, root_scope
+from flo.engine.stores.store import Store
+from flo.engine.values import Json
+from flo.engine.verdict import unknown_handler, verdict
 
-WATCH_SECONDS = 0.05
-"""How often the watching thread looks whether the run was asked to stop."""
+log = logging.getLogger("flo.lifecycle")
 
-TIMEOUT_GRACE_SECONDS = 0.5
-"""A run past its timeout is given so long to end by itself; then what still hangs is given up."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """How a run ended. ``steps`` has for each step outside a loop, by its id, ``stepType status output error attempts
-    durationMilliseconds``; the results of loops in it are read from the store when something refers to them. ``output``
-    is plain JSON."""
-
-    execution_id: str
-    workflow: str | None
-    state: ExecutionState
-    output: Json
-    steps: JsonObject
-    error: JsonObject | None
-    duration_ms: float
-
-    @property
-    def success(self) -> bool:
-        """Whether the run came to its end, failures that were tolerated included."""
-        return self.state in (ExecutionState.SUCCESS, ExecutionState.COMPLETED_WITH_ERRORS)
-
-    def as_json(self) -> JsonObject:
-        """``executionId workflow status success output steps error durationMilliseconds``."""
-        return {
-            "executionId": self.execution_id,
-            "workflow": self.workflow,
-            "status": self.state.value,
-            "success": self.success,
-            "output": self.output,
-            "steps": self.steps,
-            "error": self.error,
-            "durationMilliseconds": round(self.duration_ms, 3),
-        }
+Look = Callable[[Hold, Cancellation], float | None]
+"""Looks after a delivery now and then, and may stop it; gives the seconds until it wants to look again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Runs workflows in this process, each as an execution in the store."""
+    """Works on deliveries in this process."""
 
     store: Store
     interpreter: Interpreter
+    requests: Requests
     clock: Clock
     bus: Bus
     renewer: Renewer
-    sweeper: Sweeper
-    grace_seconds: float = 10.0
+    lease: timedelta = LEASE
+    grace_seconds: float = GRACE_SECONDS
 
-    def run(
+    def deliver(self, delivery: Delivery, cancellation: Cancellation) -> Execution | None:
+        """Work on a delivery until its claim ends, and write how. Gives the execution as it stands then, None where
+        the claim was lost. Raises ``StoreError`` where the end could not be written."""
+        return self.work(delivery, cancellation).execution
+
+    def work(
         self,
-        workflow: Workflow,
-        version: int | None,
-        initial: JsonObject,
+        delivery: Delivery,
+        cancellation: Cancellation,
         *,
-        cancelled: threading.Event | None = None,
+        workflow: Workflow | None = None,
         timeout_ms: float | None = None,
-    ) -> RunResult:
-        """Run ``workflow`` to its end. After ``cancelled`` is set nothing new starts; steps under way have the grace
-        period to end, then they are given up. Raises ``StoreError`` where the end cannot be recorded."""
-        run = self._start(workflow, version, initial)
-        cancellation = Cancellation()
-        body = _Body(self.interpreter, Frame(run, run.scope, cancellation))
-        context = contextvars.copy_context()
-        threading.Thread(target=context.run, args=(body.work,), name="flo-run", daemon=True).start()
+        look: Look | None = None,
+    ) -> Delivered:
+        """As ``deliver``, and gives all there is to know. ``workflow`` is what the execution runs, where the caller
+        has it; ``timeout_ms`` bounds this delivery besides ``options.timeoutMilliseconds``; ``look`` watches it."""
+        started = self.clock.monotonic()
+        execution, hold = delivery.execution, delivery.hold
+        self.renewer.hold(hold, self.lease)
         try:
-            _watch(body.done, cancellation, cancelled or threading.Event(), timeout_ms, self.grace_seconds)
-        except BaseException:  # an interrupt of the waiting thread: what runs is stopped, and its end recorded
-            cancellation.cancel()
-            body.done.wait(self.grace_seconds)
-            self._finish(run, body, cancellation)
-            raise
-        return self._finish(run, body, cancellation)
+            try:
+                workflow = workflow or self.requests.definition(execution)
+            except (WorkflowInvalid, NotFound) as unknown:
+                return self._refused(delivery, unknown, started)
+            run, frame = self._begin(delivery, workflow, cancellation)
+            body = Body(self.interpreter, frame)
+            try:
+                body.run(
+                    timeout_seconds=self._timeout(execution, workflow, timeout_ms),
+                    grace_seconds=self.grace_seconds,
+                    look=None if look is None else partial(look, hold, cancellation),
+                )
+            except BaseException:
+                self._finish(run, frame, body, started)
+                raise
+            return self._finish(run, frame, body, started)
+        finally:
+            self.renewer.drop(hold)
 
-    def reject(
-        self, workflow: Workflow, version: int | None, initial: JsonObject, problems: tuple[Problem, ...]
-    ) -> RunResult:
-        """Record that ``initial`` does not fit the workflow's input schema; nothing runs."""
-        execution = self._record(workflow, version, initial, ExecutionState.PENDING)
-        error: JsonObject = {
-            "code": "invalid_input",
-            "message": "the input does not fit inputSchema: " + "; ".join(str(problem) for problem in problems),
-        }
-        self.store.executions.move(execution.id, ExecutionState.REJECTED, error=error)
-        return RunResult(execution.id, workflow.name, ExecutionState.REJECTED, None, {}, error, 0.0)
-
-    def _record(self, workflow: Workflow, version: int | None, initial: JsonObject, state: ExecutionState) -> Execution:
-        now = self.store.data.now()
-        execution = Execution(
-            id=new_id(),
-            workflow=workflow.name,
-            version=version,
-            digest=workflow.digest,
-            definition=workflow.text,
-            input=initial,
-            state=state,
-            created_at=now,
-            started_at=now if state is ExecutionState.RUNNING else None,
-        )
-        self.store.executions.create(execution)
-        return execution
-
-    def _start(self, workflow: Workflow, version: int | None, initial: JsonObject) -> Run:
-        execution = self._record(workflow, version, initial, ExecutionState.RUNNING)
+    def _begin(self, delivery: Delivery, workflow: Workflow, cancellation: Cancellation) -> tuple[Run, Frame]:
+        execution = delivery.execution
         errors: list[Json] = []
+        history = None
+        if delivery.begun:
+            history = History(self.store.executions, execution.id, execution.attempt)
+            failures = self.store.executions.failures(execution.id, limit=MAX_ERRORS)
+            errors = [held.error for held in failures if held.error is not None and held.error["path"] == held.path]
+        journal = Journal(
+            self.store.queue,
+            delivery.hold,
+            self.clock,
+            last_line=delivery.last_line,
+            on_lost=lambda lost: cancellation.cancel("lost"),
+        )
         run = Run(
             execution=execution,
             workflow=workflow,
             data=self.store.data,
+            executions=self.store.executions,
             clock=self.clock,
             bus=self.bus,
-            recorder=Recorder(self.store.executions, self.clock),
+            journal=journal,
             renewer=self.renewer,
-            scope=root_scope(execution, initial, {}, errors, self.clock),
+            calls=Children(self.store.queue, self.requests, self.work, self.lease),
+            scope=root_scope(execution, delivery.variables, errors, self.clock),
             errors=errors,
+            tolerated=delivery.tolerated,
+            again=delivery.begun,
         )
+        frame = Frame(run, run.scope, cancellation, Strand(journal, run.state), history)
         self.bus.announce(ExecutionStarted(execution))
-        return run
+        if delivery.begun:
+            level = "warn" if execution.expiries else "debug"
+            lost = f", lost by {execution.expiries} workers" if execution.expiries else ""
+            frame.log(level, f"goes on: attempt {execution.attempt}, delivery {execution.deliveries}{lost}")
+        return run, frame
 
-    def _finish(self, run: Run, body: _Body, cancellation: Cancellation) -> RunResult:
-        """Record how the run ended. What a step that was given up does later finds the recorder sealed.
+    def _timeout(self, execution: Execution, workflow: Workflow, timeout_ms: float | None) -> float | None:
+        """Seconds that this delivery has, by its timeouts and by the deadline of its execution."""
+        bounds = [milliseconds / 1000 for milliseconds in (timeout_ms, workflow.options.timeout_ms) if milliseconds]
+        if execution.deadline is not None:
+            bounds.append(max((execution.deadline - self.store.data.now()).total_seconds(), 0.0))
+        return min(bounds, default=None)
 
-        The final state is written also where the records of the steps cannot be, a full disk for one.
-        """
-        self.renewer.let_go(run.execution.id)
-        lost: StoreError | None = body.raised if isinstance(body.raised, StoreError) else None
+    def _finish(self, run: Run, frame: Frame, body: Body, started: float) -> Delivered:
+        """Write how the claim ended, and the last records with it. What a step that was given up does later finds the
+        journal sealed and its claim gone."""
+        run.journal.seal()
+        conclusion = verdict(
+            run.execution,
+            body.raised,
+            done=body.done,
+            output=body.output,
+            tolerated=run.tolerated,
+            reason=frame.cancellation.reason if frame.cancellation.event.is_set() else None,
+            retry=self.requests.retry(run.execution, run.workflow),
+            chance=random.random(),
+        )
+        lost = body.raised if isinstance(body.raised, LeaseLost) else None
+        execution: Execution | None = None
+        if conclusion is not None:
+            self.renewer.let_go(run.execution.id)
+            try:
+                if not isinstance(conclusion, Ended):
+                    frame.strand.keep_decisions()
+                entries = frame.strand.take(returned=body.done and body.raised is None)
+                execution = conclude(self.store, self.clock, run.journal.hold, conclusion, entries, of=run.execution)
+            except LeaseLost as gone:
+                lost, conclusion = gone, None
+        if conclusion is None:
+            self.renewer.let_go(run.execution.id)
+            log.warning("%s", lost or f"the claim on execution {run.execution.id} is lost")
+        duration = (self.clock.monotonic() - started) * 1000
+        if isinstance(conclusion, Ended) and execution is not None:
+            self.bus.announce(ExecutionEnded(replace(execution, output=conclusion.output), duration))
+        return Delivered(execution, conclusion, run, duration, lost, body.raised)
+
+    def _refused(self, delivery: Delivery, unknown: FloError, started: float) -> Delivered:
+        """A worker that does not know a step type gives the execution back."""
+        conclusion = unknown_handler(delivery.execution, unknown, random.random())
+        log.warning("execution %s cannot run here: %s", delivery.execution.id, unknown)
+        duration = (self.clock.monotonic() - started) * 1000
         try:
-            run.recorder.flush()
-        except StoreError as unrecorded:
-            lost = lost or unrecorded
-        run.recorder.seal()
-        state, error = _verdict(run, lost or body.raised, body, cancellation)
-        write_end(self.store.executions, self.clock, run.execution.id, state, output=body.output, error=error)
-        execution = replace(run.execution, state=state, output=body.output, error=error)
-        duration = (self.clock.monotonic() - body.started) * 1000
-        self.bus.announce(ExecutionEnded(execution, duration))
-        if lost is not None:
-            raise lost
-        self.sweeper.sweep()
-        return RunResult(execution.id, run.workflow.name, state, body.output, _steps(run), error, duration)
-
-
-class _Body:
-    """The interpreter's work, in a thread that can be given up."""
-
-    def __init__(self, interpreter: Interpreter, frame: Frame) -> None:
-        self._interpreter, self._frame = interpreter, frame
-        self.started = frame.run.clock.monotonic()
-        self.done = threading.Event()
-        self.output: JsonObject | None = None
-        self.raised: BaseException | None = None
-
-    def work(self) -> None:
-        try:
-            self.output = self._interpreter.run(self._frame)
-        except BaseException as error:  # the watching thread gives the verdict
-            self.raised = error
-        finally:
-            self.done.set()
-
-
-def _watch(
-    done: threading.Event,
-    cancellation: Cancellation,
-    cancelled: threading.Event,
-    timeout_ms: float | None,
-    grace_seconds: float,
-) -> None:
-    """Wait for the run to end, and stop it when it is asked to or its time is over.
-
-    Timeouts go by the machine's own time, so that a clock which is held still cannot keep a hanging run alive.
-    """
-    deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
-    while not done.wait(WATCH_SECONDS):
-        if cancelled.is_set():
-            cancellation.cancel("cancelled")
-            done.wait(grace_seconds)
-            return
-        if deadline is not None and time.monotonic() >= deadline:
-            cancellation.cancel("timed_out")
-            done.wait(TIMEOUT_GRACE_SECONDS)
-            return
-
-
-def _verdict(
-    run: Run, raised: BaseException | None, body: _Body, cancellation: Cancellation
-) -> tuple[ExecutionState, JsonObject | None]:
-    """The final state, and the error that goes with it. A run that came to its end before it could be stopped has
-    ended."""
-    match raised:
-        case None if body.done.is_set():
-            tolerated = run.tolerated > 0
-            return (ExecutionState.COMPLETED_WITH_ERRORS if tolerated else ExecutionState.SUCCESS), None
-        case None | RunCancelled():
-            if cancellation.reason == "timed_out":
-                return ExecutionState.TIMED_OUT, {"code": "timeout", "message": "the run is over its timeout"}
-            return ExecutionState.CANCELLED, {"code": "cancelled", "message": "the run was cancelled"}
-        case ChildFailed() as failed:
-            return ExecutionState.FAILED, failed.failure.as_json()
-        case StepFailed() as failed:
-            return ExecutionState.FAILED, {"code": failed.code, "message": failed.message[:MAX_ERROR]}
-        case error:
-            code = "store_error" if isinstance(error, StoreError) else "internal_error"
-            return ExecutionState.FAILED, {"code": code, "message": f"{type(error).__name__}: {error}"[:MAX_ERROR]}
-
-
-def _steps(run: Run) -> JsonObject:
-    return {
-        step_id: {
-            "stepType": record.step_type,
-            "status": record.state.value,
-            "output": run.scope.names.get(step_id),
-            "error": record.error,
-            "attempts": record.attempts,
-            "durationMilliseconds": round(record.duration_ms, 3),
-        }
-        for step_id, record in tuple(run.ended.items())
-    }
+            execution = conclude(self.store, self.clock, delivery.hold, conclusion, NOTHING)
+        except LeaseLost as lost:
+            return Delivered(None, None, None, duration, lost)
+        return Delivered(execution, conclusion, None, duration)

@@ -1,0 +1,22 @@
+"""What there is to know of a delivery once its claim has ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flo.engine.executions import Execution
+from flo.engine.jobs import Conclusion, LeaseLost
+from flo.engine.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """How a delivery ended: the execution as it stands then, None where the claim was ``lost``; and its run, None
+    where it could not begin. ``raised`` is what its work came back with, if not with an output."""
+
+    execution: Execution | None
+    conclusion: Conclusion | None
+    run: Run | None
+    duration_ms: float
+    lost: LeaseLost | None = None
+    raised: BaseException | None = None

@@ -1,0 +1,232 @@
+"""From what is asked for to what can run: a stored workflow, a document or a step type becomes a request, and the
+definition that an execution keeps becomes a workflow again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+from hashlib import sha256
+from typing import Final, Literal
+
+from flo.engine.checking.input_schema import input_violations
+from flo.engine.checking.load import check_input, load
+from flo.engine.clock import Clock
+from flo.engine.errors import InputInvalid, NotFound, StepFailed
+from flo.engine.executions import Execution
+from flo.engine.jobs import JOB_RETRY, JobOptions, Request
+from flo.engine.language.scope import Missing, Scope
+from flo.engine.language.templates import verbatim
+from flo.engine.language.workflow import Block, Options, Step, Workflow
+from flo.engine.registry import Registry
+from flo.engine.retry import ONCE, Retry
+from flo.engine.run import utilities
+from flo.engine.step import StepType
+from flo.engine.stores.base import StoredWorkflow, WorkflowStore
+from flo.engine.values import JsonObject, dump, place_text, plain
+
+JOB_STEP: Final = "job"
+"""The one step of an execution whose handler is a step type."""
+
+_KEPT_WORKFLOWS: Final = 64
+
+
+class Requests:
+    """Makes requests, and workflows of definitions. The newest compiled ones are kept, by digest."""
+
+    def __init__(self, registry: Registry, workflows: WorkflowStore, clock: Clock) -> None:
+        self.registry = registry
+        self._workflows, self._clock = workflows, clock
+        self._compiled: OrderedDict[str, Workflow] = OrderedDict()
+
+    def stored(self, name: str, version: int | None = None) -> StoredWorkflow:
+        """A stored workflow by its name or id, the newest version unless one is named. Raises ``NotFound``."""
+        found = self._workflows.get(name, version)
+        if found is not None:
+            return found
+        if version is not None and self._workflows.get(name) is not None:
+            raise NotFound("version", f"{version} of {name}")
+        raise NotFound("stored workflow", name, (held.name for held in self._workflows.list()))
+
+    def newest(self, name: str | None) -> StoredWorkflow | None:
+        """The newest version of a stored workflow, if there is one of the name."""
+        return None if name is None else self._workflows.get(name)
+
+    def compiled(self, definition: str, digest: str, source: str) -> Workflow:
+        """The workflow of a document. Raises ``WorkflowInvalid``, where step types are not there that it was stored
+        with, for one."""
+        if (held := self._compiled.get(digest)) is None:
+            held = load(definition, self.registry, source).workflow
+            self._compiled[digest] = held
+            if len(self._compiled) > _KEPT_WORKFLOWS:
+                self._compiled.popitem(last=False)
+        return held
+
+    def definition(self, execution: Execution) -> Workflow:
+        """What an execution runs: the definition it started with. Raises ``WorkflowInvalid``, and ``NotFound`` for a
+        handler that is not there."""
+        if execution.handler is None:
+            source = f"the definition of execution {execution.id}"
+            return self.compiled(execution.definition, execution.digest, source)
+        return _job(self.registry[execution.handler], execution)
+
+    def retry(self, execution: Execution, workflow: Workflow | None) -> Retry:
+        """How a failed execution is tried again as a whole."""
+        if execution.queue is None:
+            return ONCE
+        if execution.handler is not None or workflow is None:
+            return JOB_RETRY
+        return workflow.options.retry or ONCE
+
+    def find(self, target: str, kind: Literal["workflow", "handler"] | None = None) -> tuple[Workflow, int] | str:
+        """What a producer names: a stored workflow with its version, or a step type; where ``kind`` leaves that open, a
+        stored workflow first.
+
+        A step type that is not there may be known to a worker: a name with a dot passes. Raises ``NotFound``.
+        """
+        if kind == "workflow" or (kind is None and self._workflows.get(target) is not None):
+            stored = self.stored(target)
+            source = f"workflow {stored.name!r}"
+            return self.compiled(stored.document, stored.digest, source), stored.version
+        if target in self.registry:
+            return self.registry[target].name
+        if "." in target:
+            return target
+        if kind == "handler":
+            raise NotFound("step type", target, self.registry)
+        known = [*(held.name for held in self._workflows.list()), *self.registry]
+        raise NotFound("stored workflow or step type", target, known)
+
+    def inline(self, document: JsonObject) -> Workflow:
+        """The workflow of a document that stands in another one. Raises ``WorkflowInvalid``."""
+        text = dump(document)
+        return self.compiled(text, sha256(text.encode()).hexdigest(), "the workflow of the step")
+
+    def of_target(self, target: str, initial: JsonObject | None, options: JobOptions) -> Request:
+        """The request to run what a producer names, in a queue. Raises ``NotFound``, and ``InputInvalid`` where the
+        input does not fit."""
+        found = self.find(target, options.kind)
+        if isinstance(found, str):
+            return self.of_handler(found, initial, options)
+        return self.of_document(*found, initial, options)
+
+    def of_document(
+        self, workflow: Workflow, version: int | None, initial: JsonObject | None, options: JobOptions
+    ) -> Request:
+        """The request to run a workflow in a queue. Raises ``InputInvalid`` where the input does not fit its
+        ``inputSchema``."""
+        request = self.of_workflow(workflow, version, initial, options)
+        if said := misfit(workflow, request.input):
+            raise InputInvalid(f"input of {workflow.name or workflow.source}", said)
+        return request
+
+    def of_workflow(
+        self, workflow: Workflow, version: int | None, initial: JsonObject | None, options: JobOptions | None
+    ) -> Request:
+        """The request to run a workflow: in a queue as ``options`` say, or by who asks where they are None.
+
+        The input is merged over the document's own, shallowly. Raises ``ValueRefused``. Whether it fits
+        ``inputSchema``, ``misfit`` tells.
+        """
+        given = plain({**workflow.initial, **(initial or {})}, ("initial",))
+        assert isinstance(given, dict)
+        key, limit = self._concurrency(workflow, given, options)
+        return _request(
+            Request(
+                definition=workflow.text,
+                digest=workflow.digest,
+                input=given,
+                workflow=workflow.name,
+                version=version,
+                concurrency_key=key,
+                concurrency_limit=limit,
+                when_full=workflow.options.when_full,
+            ),
+            options,
+            workflow.name or workflow.digest,
+        )
+
+    def of_handler(self, handler: str, initial: JsonObject | None, options: JobOptions) -> Request:
+        """The request to run one step type. Raises ``InputInvalid`` where its input does not fit."""
+        given = plain(initial or {}, ("input",))
+        assert isinstance(given, dict)
+        if handler in self.registry:
+            step_type = self.registry[handler]
+            if step_type.branches:
+                raise InputInvalid(handler, "it holds other steps: put it into a workflow, and enqueue that")
+            if said := _misfits(step_type, given):
+                raise InputInvalid(f"input of {step_type.name}", said)
+        definition = dump({"steps": [{"stepId": JOB_STEP, "stepType": handler}]})
+        digest = sha256(definition.encode()).hexdigest()
+        request = Request(definition, digest, given, handler=handler, concurrency_key=options.concurrency_key)
+        return _request(request, options, handler)
+
+    def _concurrency(
+        self, workflow: Workflow, initial: JsonObject, options: JobOptions | None
+    ) -> tuple[str | None, int | None]:
+        """The concurrency key of a run, and how many of one key run at a moment."""
+        bound = workflow.options.max_concurrent
+        if options is not None and options.concurrency_key is not None:
+            return options.concurrency_key, bound
+        template = workflow.options.concurrency_key
+        if template is not None:
+            scope = Scope({"initial": initial, "$util": utilities(self._clock), "$env": {}, "$connections": {}})
+            key = template.resolve(scope, _refuse_missing)
+            return key if isinstance(key, str) else dump(key), bound
+        if bound is not None:
+            return f"workflow:{workflow.name or workflow.digest}", bound
+        return None, None
+
+
+def misfit(workflow: Workflow, initial: JsonObject) -> str | None:
+    """What ``inputSchema`` says against an input, in words; None where it fits."""
+    problems = check_input(workflow, initial)
+    if not problems:
+        return None
+    return "the input does not fit inputSchema: " + "; ".join(str(problem) for problem in problems)
+
+
+def _request(request: Request, options: JobOptions | None, target: str) -> Request:
+    """The same request, as a producer wants it."""
+    if options is None:
+        return replace(request, queue=None)
+    if not options.queue:
+        raise InputInvalid("queue", "its name is empty; leave it out for 'default'")
+    identity = sha256(dump([target, options.queue, request.input]).encode()).hexdigest()
+    return replace(
+        request,
+        queue=options.queue,
+        priority=options.priority,
+        run_at=options.run_at,
+        delay=options.delay,
+        deadline=options.deadline,
+        key=options.key,
+        identity=None if options.key is None else identity,
+    )
+
+
+def _refuse_missing(missing: Missing) -> None:
+    raise InputInvalid("options.concurrencyKey", f"{missing.path!r} is missing{missing.hint}")
+
+
+def _job(step_type: StepType, execution: Execution) -> Workflow:
+    """A workflow of one step, whose input is the execution's: data, in which nothing is a template."""
+
+    def recheck(value: JsonObject) -> None:
+        if said := _misfits(step_type, value):
+            raise StepFailed(said, code="invalid_input", retryable=False)
+
+    fields = {key: verbatim(value) for key, value in execution.input.items()}
+    step = Step(id=JOB_STEP, type=step_type.name, place="", input=fields, recheck=recheck)
+    return Workflow(
+        document={},
+        text=execution.definition,
+        digest=execution.digest,
+        source=step_type.name,
+        block=Block((step,), ((),), True),
+        options=Options(),
+    )
+
+
+def _misfits(step_type: StepType, given: JsonObject) -> str:
+    found = input_violations(step_type.schema, given)
+    return "; ".join(f"{place_text(each.place) or 'input'}: {each.message}" for each in found)

@@ -1,115 +1,246 @@
-"""Keeps the claims of live executions fresh, from a thread that their work cannot starve."""
+"""Keeps the claims of live executions fresh: their leases, and the rows that they claimed."""
 
 from __future__ import annotations
 
+import itertools
 import logging
-import math
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Final, Protocol
 
 from flo.engine.clock import Clock
-from flo.engine.errors import FloError
-from flo.engine.stores.base import DataStore
+from flo.engine.jobs import Hold
+from flo.engine.upkeep import Claim, Lease, Renewed, Rows, Turn, Upkeep
 
 log = logging.getLogger("flo.renewal")
 
+EAGER_SECONDS: Final = 10.0
+"""A claim that is to be renewed more often than that has its renewal process at once."""
 
-@dataclass(slots=True, eq=False)
-class _Held:
-    """Rows of one table that one execution claimed together, and when they are due to be renewed."""
+SETTLE_SECONDS: Final = 5.0
 
-    table: str
-    holder: str
-    rows: dict[str, int]
-    every: float
-    due: float
+LAZY_SECONDS: Final = 2.0
+"""What is held for so long has one too; runs that are shorter never pay for it."""
+
+MAX_FAILURES: Final = 5
+"""So many renewal processes in a row may end without having renewed anything; then the thread stays alone."""
+
+_FIRST_PAUSE: Final = 1.0
+
+
+class Deputy(Protocol):
+    """A process that renews the same claims: it goes on while this one's interpreter is blocked by one of its
+    threads."""
+
+    def add(self, number: int, claim: Claim, wait: float) -> None:
+        """Renew a claim, the first time in ``wait`` seconds. Never raises, and never waits long."""
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Renew these no more. Never raises."""
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it is ready to renew, or has ended, or for so long."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+class Reports(Protocol):
+    """What a deputy tells, from a thread of its own."""
+
+    def process_turned(self, turn: Turn) -> None:
+        """It has renewed claims, or found that they are lost."""
+
+    def process_ended(self, why: str) -> None:
+        """It is gone, unasked."""
+
+
+StartDeputy = Callable[[Reports], Deputy]
+"""Starts a renewal process. May raise ``OSError``."""
 
 
 class Renewer:
-    """Renews ``claimedAt`` of claimed rows while their execution lives.
+    """Renews claims while their executions live: leases every third, rows as often as they ask for.
 
-    The thread starts with the first claim and sleeps until the next one is due. A row that its holder lost, finished or
-    released is dropped at the next turn. A store that cannot be reached is tried again at the next turn.
+    By a thread, and where ``start`` is given by a process, which a blocked interpreter cannot stop. While that lives
+    the thread stands by. A claim that is lost is dropped, and whoever holds it told where ``hold`` was given a call
+    for that.
     """
 
-    def __init__(self, data: DataStore, clock: Clock) -> None:
-        self._data, self._clock = data, clock
-        self._held: dict[str, list[_Held]] = {}
-        self._waits_for = math.inf
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._closed = False
+    def __init__(self, store: Renewed, clock: Clock, start: StartDeputy | None = None) -> None:
+        self._clock, self._start = clock, start
+        self._upkeep = Upkeep(store, clock, after=self._turned)
+        self._numbers = itertools.count(1)
+        self._claims: dict[int, Claim] = {}
+        self._leases: dict[str, int] = {}
+        """By token."""
+        self._rows: dict[str, list[int]] = {}
+        """By holder."""
+        self._calls: dict[int, Callable[[], None]] = {}
+        self._deputy: Deputy | None = None
+        self._planned = self._closed = self._unsettled = False
+        self._failures = 0
+        self._not_before = 0.0
+        self._lock = threading.RLock()
+
+    def hold(self, hold: Hold, lease: timedelta, on_lost: Callable[[], None] | None = None) -> None:
+        """Renew a lease until it is dropped. ``on_lost`` is called once, from a thread, if it is found to be lost. What
+        is held already stays as it is."""
+        with self._lock:
+            if hold.token in self._leases:
+                return
+            number = next(self._numbers)
+            self._leases[hold.token] = number
+            if on_lost is not None:
+                self._calls[number] = on_lost
+            self._add(number, Lease(hold, lease))
+
+    def drop(self, hold: Hold) -> None:
+        """Stop renewing a lease: its claim has ended. What is not held is no mistake."""
+        with self._lock:
+            number = self._leases.pop(hold.token, None)
+            if number is not None:
+                self._forget([number])
 
     def keep(self, table: str, rows: Mapping[str, int], *, holder: str, every: float) -> None:
         """Renew ``rows`` (key: ``claimCount`` of the claim) every so many seconds until they are let go."""
         if not rows:
             return
-        due = self._clock.monotonic() + every
-        with self._changed:
-            self._held.setdefault(holder, []).append(_Held(table, holder, dict(rows), every, due))
-            if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name="flo-renewer", daemon=True)
-                self._thread.start()
-            if due < self._waits_for:
-                self._waits_for = due
-                self._changed.notify()
+        with self._lock:
+            number = next(self._numbers)
+            self._rows.setdefault(holder, []).append(number)
+            self._add(number, Rows(table, holder, dict(rows), every))
 
     def let_go(self, holder: str) -> None:
         """Stop renewing what ``holder`` claimed: its execution has ended."""
-        with self._changed:
-            self._held.pop(holder, None)
+        with self._lock:
+            if numbers := self._rows.pop(holder, None):
+                self._forget(numbers)
+
+    def settle(self) -> None:
+        """Wait, for ``SETTLE_SECONDS`` at most, until a process that was started for a claim that is renewed often is
+        ready: what comes after the claim may block the interpreter at once."""
+        if not self._unsettled:
+            return
+        self._unsettled = False
+        with self._lock:
+            deputy = self._deputy
+        if deputy is not None:
+            deputy.wait(SETTLE_SECONDS)
 
     def renew_due(self) -> None:
-        """Renew what is due by the clock now, the rows of one table and holder in one statement."""
-        now = self._clock.monotonic()
-        with self._changed:
-            for holder in self._held:
-                self._held[holder] = _merged(self._held[holder], now)
-            due = [held for batches in self._held.values() for held in batches if held.due <= now]
-        for held in due:
-            try:
-                kept = set(self._data.renew(held.table, held.rows, holder=held.holder))
-            except FloError as error:
-                log.warning("cannot renew claims of %s in %s: %s", held.holder, held.table, error)
-                kept = set(held.rows)
-            with self._changed:
-                held.rows = {key: count for key, count in held.rows.items() if key in kept}
-                held.due = now + held.every
-                if not held.rows and held in (batches := self._held.get(held.holder, [])):
-                    batches.remove(held)
+        """Renew what is due by the clock now, and start the process if that is."""
+        self._upkeep.take_turn()
+
+    def start_process(self, patience: float = 0.0) -> None:
+        """Start the renewal process now, if there is none and there can be one. Waits up to ``patience`` seconds until
+        it is ready: a claim that is made then is safe from the first moment."""
+        self._start_process()
+        with self._lock:
+            deputy = self._deputy
+        if deputy is not None:
+            deputy.wait(patience)
+
+    def process_turned(self, turn: Turn) -> None:
+        """Take note of what the renewal process did."""
+        if turn.renewed:
+            with self._lock:
+                self._failures = 0
+            self._upkeep.renewed_elsewhere(turn.renewed)
+        self._turned(turn)
+
+    def process_ended(self, why: str) -> None:
+        """Renew by the thread, and start another process after a pause."""
+        with self._lock:
+            if self._closed or self._deputy is None:
+                return
+            self._deputy = None
+            self._upkeep.take_over()
+            self._failed(why)
 
     def close(self) -> None:
-        """End the thread."""
-        with self._changed:
+        """End the thread and the process."""
+        with self._lock:
             self._closed = True
-            self._changed.notify()
-        if self._thread is not None:
-            self._thread.join(timeout=5)
+            deputy, self._deputy = self._deputy, None
+        if deputy is not None:
+            deputy.close()
+        self._upkeep.close()
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                if self._closed:
-                    return
-                dues = (held.due for batches in self._held.values() for held in batches)
-                self._waits_for = min(dues, default=math.inf)
-                wait = self._waits_for - self._clock.monotonic()
-                if wait > 0:
-                    self._changed.wait(None if wait == math.inf else wait)
-                    continue
-            self.renew_due()
+    def _add(self, number: int, claim: Claim) -> None:
+        if self._deputy is None:
+            self._plan(claim)
+        self._claims[number] = claim
+        self._upkeep.add(number, claim)
+        if self._deputy is not None:
+            self._deputy.add(number, claim, claim.period)
 
+    def _plan(self, claim: Claim) -> None:
+        """Have a process started when it is worth its price: at once for what is renewed often, for the thread may
+        never have its turn again; else when something has been held for a while."""
+        if self._start is None or self._closed or self._failures >= MAX_FAILURES:
+            return
+        now = self._clock.monotonic()
+        if claim.period < EAGER_SECONDS and now >= self._not_before:
+            self._start_process()
+            self._unsettled = True
+        elif not self._planned:
+            self._start_at(max(now + LAZY_SECONDS, self._not_before))
 
-def _merged(batches: list[_Held], now: float) -> list[_Held]:
-    """What one holder has, that which is due together put together. Of one key the newest claim stands."""
-    together: dict[tuple[str, float], _Held] = {}
-    later: list[_Held] = []
-    for held in batches:
-        if held.due > now:
-            later.append(held)
-            continue
-        first = together.setdefault((held.table, held.every), held)
-        if first is not held:
-            first.rows |= held.rows
-    return [*together.values(), *later]
+    def _start_process(self) -> None:
+        with self._lock:
+            if self._deputy is not None or self._start is None or self._closed:
+                return
+            try:
+                deputy = self._start(self)
+            except OSError as error:
+                self._failed(f"it cannot be started: {error}")
+                return
+            self._deputy = deputy
+            self._upkeep.stand_by()
+            for number, claim in self._claims.items():  # how long ago they were renewed is not known here
+                deputy.add(number, claim, 0.0)
+
+    def _start_at(self, due: float) -> None:
+        self._planned = True
+        self._upkeep.call_at(due, self._start_if_needed)
+
+    def _start_if_needed(self) -> None:
+        with self._lock:
+            self._planned = False
+            if self._claims:
+                self._start_process()
+
+    def _forget(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            self._claims.pop(number, None)
+            self._calls.pop(number, None)
+        self._upkeep.remove(numbers)
+        if self._deputy is not None:
+            self._deputy.remove(numbers)
+
+    def _turned(self, turn: Turn) -> None:
+        """Forget what is lost, and tell who holds it."""
+        if not turn.lost:
+            return
+        lost = set(turn.lost)
+        with self._lock:
+            calls = [self._calls[number] for number in turn.lost if number in self._calls]
+            self._leases = {token: number for token, number in self._leases.items() if number not in lost}
+            for holder, numbers in list(self._rows.items()):
+                self._rows[holder] = [number for number in numbers if number not in lost]
+                if not self._rows[holder]:
+                    del self._rows[holder]
+            self._forget(turn.lost)
+        for call in calls:
+            call()
+
+    def _failed(self, why: str) -> None:
+        self._failures += 1
+        if self._failures >= MAX_FAILURES:
+            log.warning("the renewal process ended (%s): claims are renewed by a thread from now on", why)
+            return
+        log.warning("the renewal process ended (%s): another one will be started", why)
+        self._not_before = self._clock.monotonic() + _FIRST_PAUSE * 2.0 ** (self._failures - 1)
+        self._start_at(self._not_before)

@@ -1,0 +1,368 @@
+"""Takes executions from queues and runs them, many at once, until it is asked to stop."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import random
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Final
+
+from flo.engine.clock import Clock
+from flo.engine.errors import StoreError
+from flo.engine.events import Bus
+from flo.engine.jobs import LEASE, Delivery, Hold, LeaseLost, Released
+from flo.engine.renewal import Renewer
+from flo.engine.slots import GIVEN_BACK, LOST, Deliver, Slots, Tally
+from flo.engine.stores.queueing import Wakeups
+from flo.engine.stores.store import Store
+
+log = logging.getLogger("flo.worker")
+
+POLL_SECONDS: Final = 5.0
+"""A worker that nothing wakes looks so often for what is due."""
+
+BURY_SECONDS: Final = 5.0
+CHECK_SECONDS: Final = 0.5
+"""How often a worker asks which of its claims are valid: a cancellation reaches what runs within that."""
+
+DRAIN_SECONDS: Final = 1.0
+"""How often a worker that drains asks whether others are done, too."""
+
+RELEASE_SECONDS: Final = 2.0
+"""What is asked to give its execution back has so long, before the worker does it."""
+
+READY_SECONDS: Final = 5.0
+"""Under a short lease nothing is claimed before the renewal process is ready, or for so long: it takes a second to
+start, and a body may block the interpreter at once."""
+
+SUSPECT: Final = 3
+"""An execution that lost so many workers runs alone in its next one: if it is what kills them, those that run beside it
+must not be lost so often that they are taken for the culprit."""
+
+HOUSEKEEPING_SECONDS: Final = 60.0
+
+_BURY_LIMIT: Final = 100
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 5.0
+_SHORTEST_WAIT: Final = 0.01
+_SPACING: Final = 0.02
+"""On SQLite a worker is woken by every change of the file, its own checkpoints too."""
+
+
+def worker_id() -> str:
+    """A name that no other start of a process has: ``host-pid-random``."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def _nothing() -> None:
+    pass
+
+
+class Worker:
+    """Runs what ``queues`` deliver, ``concurrency`` executions at once, each held for ``lease`` and renewed.
+
+    ``housekeeper`` is called about once a minute, in a thread of its own.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        runner: Deliver,
+        renewer: Renewer,
+        clock: Clock,
+        bus: Bus,
+        *,
+        queues: Sequence[str] = ("default",),
+        concurrency: int = 4,
+        lease: timedelta = LEASE,
+        grace_seconds: float = 10.0,
+        housekeeper: Callable[[], None] = _nothing,
+    ) -> None:
+        self.id = worker_id()
+        self.queues, self.concurrency, self.lease = tuple(queues), concurrency, lease
+        self._store, self._runner, self._renewer, self._clock, self._bus = store, runner, renewer, clock, bus
+        self._grace_seconds, self._housekeeper = grace_seconds, housekeeper
+
+    def run(self, stop: threading.Event, *, drain: bool = False, now: threading.Event | None = None) -> Tally:
+        """Work until ``stop`` is set, or under ``drain`` until nothing is due or running in the queues.
+
+        Then nothing is claimed any more; what runs has the grace period to end, cut short by ``now``, and is given back
+        after it. A store that is away is waited for.
+        """
+        over = threading.Event()
+        wakeups = self._listen(stop)
+        if wakeups is None:
+            return Tally({})
+        slots = self._slots(wakeups)
+        shift = _Shift(self, self._store, slots, wakeups)
+        _start("flo-worker-stop", lambda: _hand_on(stop, over, shift.wake))
+        _start("flo-housekeeping", lambda: self._keep_house(over))
+        self._renewer.start_process(READY_SECONDS if self.lease.total_seconds() < LEASE.total_seconds() else 0.0)
+        grace = 0.0
+        try:
+            shift.work(stop, drain=drain)
+            grace = self._grace_seconds
+        finally:
+            over.set()
+            shift.wind_down(grace, now)
+            wakeups.close()
+        return slots.tally()
+
+    def _slots(self, wakeups: Wakeups) -> Slots:
+        return Slots(
+            self._runner,
+            self._renewer,
+            self._clock,
+            self._bus,
+            size=self.concurrency,
+            lease=self.lease,
+            freed=wakeups.wake,
+        )
+
+    def _listen(self, stop: threading.Event) -> Wakeups | None:
+        """Listen for what comes due, as soon as the store can be reached."""
+        found: list[Wakeups] = []
+
+        def listen() -> float:
+            found.append(self._store.queue.wakeups(self.queues))
+            return 0.0
+
+        listening = Chore("listen to its queues", listen, Outage())
+        while not found and not stop.is_set():
+            listening.attempt()
+            if not found:
+                stop.wait(listening.wait())
+        return found[0] if found else None
+
+    def _keep_house(self, over: threading.Event) -> None:
+        while not over.is_set():
+            try:
+                self._housekeeper()
+            except StoreError as error:
+                if over.is_set():  # the store was closed
+                    return
+                log.warning("cannot tidy the store up: %s", error)
+            over.wait(_around(HOUSEKEEPING_SECONDS))
+
+
+class Outage:
+    """Whether the store is away for a worker, and since what: told once, at its beginning and at its end."""
+
+    def __init__(self) -> None:
+        self._failing: set[str] = set()
+
+    def failed(self, chore: str, error: StoreError) -> None:
+        """A chore met the store away."""
+        if not self._failing:
+            log.warning("the worker cannot %s, trying again: %s", chore, error)
+        self._failing.add(chore)
+
+    def went_well(self, chore: str) -> None:
+        """A chore was done."""
+        if self._failing:
+            self._failing.discard(chore)
+            if not self._failing:
+                log.warning("the worker can %s again", chore)
+
+
+class Chore:
+    """Something that is done again and again; ``work`` says in how many seconds the next time is.
+
+    A store that is away delays it, by pauses that grow and differ between workers.
+    """
+
+    def __init__(self, name: str, work: Callable[[], float], outage: Outage) -> None:
+        self._name, self._work, self._outage = name, work, outage
+        self._due = -math.inf
+        self._failures = 0
+
+    def attempt(self) -> bool:
+        """Do it, if it is due; says whether that went well."""
+        if self.wait() > 0:
+            return False
+        try:
+            pause = self._work()
+        except StoreError as error:
+            self._outage.failed(self._name, error)
+            longest = min(_FIRST_PAUSE * 2.0 ** min(self._failures, 10), _LONGEST_PAUSE)
+            self._failures += 1
+            self._due = time.monotonic() + longest * random.uniform(0.5, 1.0)
+            return False
+        self._outage.went_well(self._name)
+        self._failures = 0
+        self._due = time.monotonic() + pause
+        return True
+
+    def hasten(self, due: float = -math.inf) -> None:
+        """Let it be due now, or at ``due`` on the machine's clock if that is later, unless the store is away."""
+        if not self._failures:
+            self._due = min(self._due, due)
+
+    def wait(self) -> float:
+        """Seconds until it is due."""
+        return max(0.0, self._due - time.monotonic())
+
+
+class _Shift:
+    """One run of a worker: what it does in turn, in one thread."""
+
+    def __init__(self, worker: Worker, store: Store, slots: Slots, wakeups: Wakeups) -> None:
+        self._worker, self._store, self._slots, self._wakeups = worker, store, slots, wakeups
+        outage = Outage()
+        self._claiming = Chore("claim executions", self._claim, outage)
+        self._burying = Chore("end what nobody will", self._bury, outage)
+        self._checking = Chore("ask for its claims", self._check, outage)
+        self._asking = Chore("ask whether its queues are empty", self._ask, outage)
+        self._suspect: Delivery | None = None
+        """It waits until nothing else runs."""
+        self._alone = False
+        self._drained = False
+        self._empty_claims = 0
+        self._claimed_at = -math.inf
+
+    def work(self, stop: threading.Event, *, drain: bool) -> None:
+        """Claim and run, until ``stop`` or, under ``drain``, the end of the work."""
+        while not stop.is_set():
+            self._burying.attempt()
+            if self._slots.busy:
+                self._checking.attempt()
+            if self._slots.free and not stop.is_set():
+                self._claiming.attempt()
+            if drain and not self._slots.busy and self._suspect is None:
+                self._asking.attempt()
+                if self._drained:
+                    return
+            self._sleep(drain)
+
+    def wake(self) -> None:
+        """End the sleep, from any thread."""
+        self._slots.wake()
+        self._wakeups.wake()
+
+    def wind_down(self, grace: float, now: threading.Event | None) -> None:
+        """Let what runs end for ``grace`` seconds, and give the rest back."""
+        if self._suspect is not None:
+            self._give_back(self._suspect.hold)
+        deadline = time.monotonic() + grace
+        while self._slots.busy and (left := deadline - time.monotonic()) > 0 and not (now and now.is_set()):
+            self._checking.attempt()
+            self._slots.wait_idle(min(left, CHECK_SECONDS), now)
+        self._slots.release()
+        self._slots.wait_idle(RELEASE_SECONDS)
+        for hold in self._slots.abandon():
+            if self._give_back(hold):
+                log.warning("execution %s hangs: it was given back, and what it does is not stored", hold.execution_id)
+
+    def _give_back(self, hold: Hold) -> bool:
+        try:
+            self._store.queue.conclude(hold, Released())
+            self._slots.count(GIVEN_BACK)
+            return True
+        except LeaseLost:
+            self._slots.count(LOST)
+        except StoreError as error:
+            self._slots.count(LOST)
+            log.warning("execution %s cannot be given back, its lease runs out: %s", hold.execution_id, error)
+        return False
+
+    def _sleep(self, drain: bool) -> None:
+        """Sleep until there is something to do. With every slot taken nothing that comes due is of interest."""
+        chores = [self._burying, *([self._checking] if self._slots.busy else [])]
+        if not self._slots.free:
+            self._slots.wait(min(chore.wait() for chore in chores))
+            return
+        chores += [self._claiming, *([self._asking] if drain and not self._slots.busy else [])]
+        if self._wakeups.wait(min(chore.wait() for chore in chores)):
+            self._claiming.hasten(self._claimed_at + _SPACING)
+
+    def _claim(self) -> float:
+        if self._runs_alone():
+            return CHECK_SECONDS
+        free = self._slots.free
+        worker = self._worker
+        self._claimed_at = time.monotonic()
+        claimed = self._store.queue.claim(worker.queues, worker=worker.id, lease=worker.lease, limit=free)
+        for delivery in claimed.deliveries:
+            self._begin(delivery)
+        if claimed.deliveries:
+            self._asking.hasten()
+        if len(claimed.deliveries) == free:
+            return 0.0
+        pause = _around(POLL_SECONDS)
+        if claimed.next_due is None:
+            return pause
+        # what is due and yet not given (a full limit, an end that is to be written) must not be asked for all the time
+        self._empty_claims = 0 if claimed.deliveries else self._empty_claims + 1
+        shortest = _SHORTEST_WAIT * 2.0 ** min(self._empty_claims, 10)
+        return min(pause, max(shortest, (claimed.next_due - self._store.data.now()).total_seconds()))
+
+    def _begin(self, delivery: Delivery) -> None:
+        """Run a delivery; a suspect one when it can be alone, and one of those at a time."""
+        if delivery.execution.expiries < SUSPECT:
+            self._slots.start(delivery)
+        elif self._suspect is None:
+            self._suspect = delivery
+            self._slots.renew(delivery)
+        else:
+            self._give_back(delivery.hold)
+
+    def _runs_alone(self) -> bool:
+        """Whether nothing is to be claimed, since a suspect execution runs alone, or waits for that."""
+        if self._slots.busy:
+            return self._alone or self._suspect is not None
+        self._alone = self._suspect is not None
+        if self._suspect is not None:
+            suspect, self._suspect = self._suspect, None
+            log.warning(
+                "execution %s has lost %d workers: it runs alone", suspect.execution.id, suspect.execution.expiries
+            )
+            self._slots.start(suspect)
+        return self._alone
+
+    def _bury(self) -> float:
+        ended = self._store.queue.bury(_BURY_LIMIT)
+        for execution in ended:
+            why = execution.reason or (execution.error or {}).get("message", "")
+            name = execution.workflow or execution.handler or "a workflow without a name"
+            log.warning("execution %s of %s was ended: %s, %s", execution.id, name, execution.state, why)
+        return 0.0 if len(ended) >= _BURY_LIMIT else _around(BURY_SECONDS)
+
+    def _check(self) -> float:
+        """Find out which claims are not valid any more: taken over, or cancelled from elsewhere."""
+        holds = self._slots.holds()
+        valid = {hold.token for hold in self._store.queue.valid(holds)} if holds else set()
+        self._slots.lose([hold for hold in holds if hold.token not in valid])
+        return CHECK_SECONDS
+
+    def _ask(self) -> float:
+        while self._bury() == 0.0:
+            pass
+        self._drained = self._store.queue.idle(self._worker.queues)
+        if not self._drained:
+            self._claiming.hasten()
+        return _around(DRAIN_SECONDS)
+
+
+def _around(seconds: float) -> float:
+    """A fifth more or less, so that workers do not act in step."""
+    return seconds * random.uniform(0.8, 1.2)
+
+
+def _start(name: str, work: Callable[[], None]) -> None:
+    threading.Thread(target=work, name=name, daemon=True).start()
+
+
+def _hand_on(stop: threading.Event, over: threading.Event, wake: Callable[[], None]) -> None:
+    """Wake the worker when it shall stop. The event is the caller's and may never be set."""
+    while not stop.wait(1.0):
+        if over.is_set():
+            return
+    if not over.is_set():
+        wake()

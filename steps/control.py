@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from flo.engine.errors import StepFailed
-from flo.engine.step import Loop, Outcome, StepCall, step_type
+from flo.engine.jobs import LeaseLost
+from flo.engine.step import Loop, Outcome, StepCall, Suspended, step_type
 from flo.engine.values import Json, JsonObject
 
 STEPS: Final[JsonObject] = {"type": "array", "items": {"type": "object"}, "description": "Steps, run in order."}
@@ -306,9 +307,10 @@ def try_(call: StepCall, input: JsonObject) -> JsonObject:
     """Run steps, handle their failure, and clean up in any case.
 
     Without `catch` a failure goes on after `finally`. A handled failure leaves the run a success. A failure in `catch`
-    or in `finally` fails the step.
+    or in `finally` fails the step. A run that waits has not ended: `finally` runs once it has gone on to the end.
     """
     error: JsonObject | None = None
+    goes_on = False
     try:
         try:
             call.engine.run_children("steps")
@@ -317,8 +319,12 @@ def try_(call: StepCall, input: JsonObject) -> JsonObject:
                 raise
             error = {"code": failed.code, "message": failed.message}
             call.engine.run_children("catch")
+    except (Suspended, LeaseLost):  # it comes here again, or another worker has it
+        goes_on = True
+        raise
     finally:
-        call.engine.run_children("finally", shielded=True)
+        if not goes_on:
+            call.engine.run_children("finally", shielded=True)
     return {"succeeded": error is None, "error": error}
 
 

@@ -47,6 +47,7 @@ from flo.steps.data_store_schemas import (
         "key": "<< $util.uuid >>",
         "value": {"status": "pending", "payload": {"n": 1}},
     },
+    transactional=True,
 )
 def set_(call: StepCall, input: JsonObject) -> JsonObject:
     """Write one row.
@@ -81,6 +82,7 @@ def set_(call: StepCall, input: JsonObject) -> JsonObject:
     ),
     output=fields(["created", "updated"], {"created": {"type": "integer"}, "updated": {"type": "integer"}}),
     example={"tableName": "pending_ops", "entries": [{"key": "a", "value": {"status": "pending"}}]},
+    transactional=True,
 )
 def set_many(call: StepCall, input: JsonObject) -> JsonObject:
     """Write many rows, all or none."""
@@ -96,6 +98,7 @@ def set_many(call: StepCall, input: JsonObject) -> JsonObject:
     schema=fields(["tableName", "key"], {"tableName": TABLE, "key": KEY}),
     output=row_and(found={"type": "boolean"}),
     example={"tableName": "settings", "key": "limits"},
+    touches=False,
 )
 def get(call: StepCall, input: JsonObject) -> JsonObject:
     """Read one row by its key."""
@@ -134,6 +137,7 @@ def get(call: StepCall, input: JsonObject) -> JsonObject:
         "limit": 20,
     },
     exact=("where",),
+    touches=False,
 )
 def query(call: StepCall, input: JsonObject) -> JsonObject:
     """Read rows that match, in order, a page at a time."""
@@ -154,6 +158,7 @@ def query(call: StepCall, input: JsonObject) -> JsonObject:
     output=fields(["count"], {"count": {"type": "integer"}}),
     example={"tableName": "pending_ops", "where": [{"field": "status", "operator": "equals", "value": "pending"}]},
     exact=("where",),
+    touches=False,
 )
 def count(call: StepCall, input: JsonObject) -> JsonObject:
     """Count the rows that match."""
@@ -176,6 +181,7 @@ def count(call: StepCall, input: JsonObject) -> JsonObject:
     output=fields(["deleted"], {"deleted": {"type": "integer"}}),
     example={"tableName": "sessions", "where": [{"field": "lastSeen", "operator": "olderThan", "value": "30d"}]},
     exact=("where",),
+    transactional=True,
 )
 def delete(call: StepCall, input: JsonObject) -> JsonObject:
     """Remove one row by its key, or the rows that match.
@@ -227,6 +233,7 @@ def delete(call: StepCall, input: JsonObject) -> JsonObject:
         "limit": 10,
     },
     exact=("where",),
+    transactional=True,
 )
 def atomic_claim(call: StepCall, input: JsonObject) -> JsonObject:
     """Take rows for this execution, so that no other one gets them.
@@ -279,6 +286,7 @@ def atomic_claim(call: StepCall, input: JsonObject) -> JsonObject:
         "set": [{"field": "status", "operation": "set", "value": "done"}],
     },
     exact=("where",),
+    transactional=True,
 )
 def atomic_update(call: StepCall, input: JsonObject) -> JsonObject:
     """Change fields of one row, if it matches a guard.

@@ -8,9 +8,11 @@ import threading
 from flo.engine.commands.output import abandon_stdout
 from flo.engine.errors import FloError
 from flo.engine.events import (
+    ClaimEnded,
     Event,
     ExecutionEnded,
     ExecutionStarted,
+    ExecutionWaits,
     LineLogged,
     LoopAdvanced,
     StepEnded,
@@ -38,6 +40,20 @@ def as_json(event: Event) -> JsonObject:
                 "executionId": execution.id,
                 "status": execution.state.value,
                 "output": execution.output,
+                "error": execution.error,
+                "durationMilliseconds": round(duration, 3),
+            }
+        case ExecutionWaits(execution_id, waits):
+            return {
+                "event": "executionWaits",
+                "executionId": execution_id,
+                "waits": [wait.as_json() for wait in waits],
+            }
+        case ClaimEnded(execution, duration, lost):
+            return {
+                "event": "claimEnded",
+                "executionId": execution.id,
+                "status": "lost" if lost else execution.state.value,
                 "error": execution.error,
                 "durationMilliseconds": round(duration, 3),
             }

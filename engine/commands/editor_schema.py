@@ -15,6 +15,7 @@ TEMPLATE: Final = {"type": "string", "pattern": r"<<|\{\{|\{%"}
 
 _STEPS: Final = {"$ref": "#/$defs/steps"}
 _CONDITION: Final = {"$ref": "#/$defs/condition"}
+_DOCUMENT: Final = {"$ref": "#"}
 _TEXT_BOUNDS: Final = ("enum", "const", "pattern", "format", "maxLength")
 _COMBINED: Final = ("oneOf", "anyOf", "allOf")
 
@@ -48,6 +49,7 @@ def _when(step_type: StepType) -> JsonObject:
 def _input(step_type: StepType) -> JsonObject:
     """A step type's input as it is written: with templates, steps and conditions in their places."""
     places = dict.fromkeys(step_type.branches, _STEPS) | dict.fromkeys(step_type.conditions, _CONDITION)
+    places |= dict.fromkeys(step_type.documents, _DOCUMENT)
     fields = _opened_parts({"description": step_type.summary, **step_type.schema}, "", places)
     properties = fields.get("properties")
     if "continueOnError" not in (properties or {}) and step_type.branches and properties is not None:

@@ -1,83 +1,108 @@
-"""``flo executions``: runs, how they ended, and what they logged."""
+"""``flo executions``: runs and jobs, how they stand or ended, and what they logged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 
 import click
 
 from flo.engine import app
+from flo.engine.commands import execution_acts
 from flo.engine.commands.group import CommandGroup
 from flo.engine.commands.options import json_option, store_option
 from flo.engine.commands.output import note, print_json, print_json_list, print_table, shown_text, write
-from flo.engine.errors import NotFound
+from flo.engine.commands.sources import find_execution
 from flo.engine.executions import Execution, ExecutionState, LogLine, StepRecord
 from flo.engine.instants import write_instant
+from flo.engine.jobs import Attempt, Wait
 from flo.engine.stores.base import ExecutionStore
-from flo.engine.values import JsonObject, dump
+from flo.engine.values import JsonObject, dump, shown
 
 _PAGE = 500
+_SHOWN_CHILDREN = 100
 
 
 @click.group(cls=CommandGroup)
 def executions() -> None:
-    """Look at runs: how they ended, and their log."""
+    """Runs and jobs: look at them, act on them."""
 
 
-@executions.command("list", short_help="List runs, the newest first.")
+@executions.command("list", short_help="List runs and jobs, the newest first.")
 @click.option("--status", type=click.Choice([state.value for state in ExecutionState]), help="Only those that are so.")
 @click.option("--workflow", metavar="NAME", help="Only those of this workflow.")
+@click.option("--queue", metavar="NAME", help="Only those of this queue.")
+@click.option("--parent", metavar="ID", help="Only those that this execution started.")
+@click.option("--dead", is_flag=True, help="Only dead letters that were not replayed.")
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), metavar="N", default=50, show_default=True, help="At most so many."
 )
 @store_option
 @json_option
-def list_executions(status: str | None, workflow: str | None, limit: int, store: str | None, as_json: bool) -> None:
-    """List runs, the newest first."""
+def list_executions(
+    status: str | None,
+    workflow: str | None,
+    queue: str | None,
+    parent: str | None,
+    dead: bool,
+    limit: int,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """List runs and jobs, the newest first; without --queue, --parent or --dead those that no other one started."""
     state = None if status is None else ExecutionState(status)
     with app.open(store) as engine:
-        found = engine.executions.list(state=state, workflow=workflow, limit=limit)
+        engine.store.queue.bury()  # so that what was left behind does not look alive
+        found = engine.executions.list(
+            state=state,
+            workflow=workflow,
+            queue=queue,
+            parent=None if parent is None else find_execution(engine, parent).id,
+            dead=dead,
+            limit=limit,
+        )
     if as_json:
-        print_json_list(_summary(execution) for execution in found)
+        print_json_list(summary(execution) for execution in found)
     elif found:
-        rows = [
-            (held.id, held.workflow or "-", held.state.value, write_instant(held.created_at), _seconds(held))
-            for held in found
-        ]
-        print_table(("EXECUTION", "WORKFLOW", "STATUS", "CREATED", "TOOK"), rows)
+        print_executions(found)
     else:
         note("no such execution")
 
 
-@executions.command(short_help="Show a run and its steps.")
+@executions.command(short_help="Show a run or job and its steps.")
 @click.argument("execution", metavar="ID")
 @click.option("--all", "everything", is_flag=True, help="Also the iterations of loops, and the steps in them.")
 @store_option
 @json_option
 def show(execution: str, everything: bool, store: str | None, as_json: bool) -> None:
-    """Show a run: its input and output, how it ended, and its steps. ID may be the beginning of an id."""
+    """Show a run or job: its input and output, how it stands or ended, and its steps; the earlier claims of it, what it
+    waits for and what answers that, and what it started. ID may be the beginning of an id."""
     with app.open(store) as engine:
-        found = _find(engine.executions, execution)
-        steps = [step for step in engine.executions.steps(found.id) if everything or "[" not in step.path]
+        engine.store.queue.bury()
+        picture = _picture(engine.executions, find_execution(engine, execution), everything)
+        kept_in = engine.store.url
     if as_json:
-        print_json({**found.as_json(), "steps": [step.as_json() for step in steps]})
+        print_json(picture.as_json())
         return
-    for name, value in found.as_json().items():
+    for name, value in picture.execution.as_json().items():
         if value is not None:
-            write(f"{name:<12} {shown_text(value if isinstance(value, str) else dump(value), ' ' * 13)}\n")
-    if steps:
-        write("\n")
-        print_table(("STEP", "TYPE", "STATUS", "TOOK", "ATTEMPTS", "ERROR"), [_step_row(step) for step in steps])
+            write(f"{name:<14} {shown_text(value if isinstance(value, str) else dump(value), ' ' * 15)}\n")
+    _print_sections(picture)
+    where = "" if store is None else f" --store {shlex.quote(kept_in)}"
+    for line in _ways_on(picture, where):
+        note(line)
 
 
-@executions.command(short_help="Print a run's log.")
+@executions.command(short_help="Print the log of a run or job.")
 @click.argument("execution", metavar="ID")
 @store_option
 @json_option
 def logs(execution: str, store: str | None, as_json: bool) -> None:
-    """Print a run's log, in the order in which it was written. ID may be the beginning of an id."""
+    """Print the log of a run or job, in the order in which it was written. ID may be the beginning of an id."""
     with app.open(store) as engine:
-        lines = _lines(engine.executions, _find(engine.executions, execution).id)
+        lines = _lines(engine.executions, find_execution(engine, execution).id)
         if as_json:
             print_json_list(line.as_json() for line in lines)
             return
@@ -87,11 +112,111 @@ def logs(execution: str, store: str | None, as_json: bool) -> None:
             write(f"{write_instant(line.at)} {line.level:<5} {step}{shown_text(line.message, ' ' * 34)}{data}\n")
 
 
-def _find(store: ExecutionStore, execution_id: str) -> Execution:
-    found = store.get(execution_id)
-    if found is None:
-        raise NotFound("execution", execution_id, (held.id for held in store.list()))
-    return found
+for act in execution_acts.COMMANDS:
+    executions.add_command(act)
+
+
+def print_executions(found: Sequence[Execution]) -> None:
+    """Print executions as a table."""
+    rows = [
+        (
+            held.id,
+            held.workflow or held.handler or "-",
+            held.state.value,
+            held.queue or "-",
+            write_instant(held.created_at),
+            _seconds(held),
+        )
+        for held in found
+    ]
+    print_table(("EXECUTION", "WORKFLOW", "STATUS", "QUEUE", "CREATED", "TOOK"), rows)
+
+
+def summary(execution: Execution) -> JsonObject:
+    """All but what may be large."""
+    return {key: value for key, value in execution.as_json().items() if key not in ("input", "output")}
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """What is shown of an execution."""
+
+    execution: Execution
+    steps: Sequence[StepRecord]
+    attempts: Sequence[Attempt]
+    waits: Sequence[Wait]
+    children: Sequence[Execution]
+
+    def as_json(self) -> JsonObject:
+        return {
+            **self.execution.as_json(),
+            "steps": [step.as_json() for step in self.steps],
+            "attempts": [attempt.as_json() for attempt in self.attempts],
+            "waits": [wait.as_json() for wait in self.waits],
+            "children": [summary(child) for child in self.children],
+        }
+
+
+def _picture(store: ExecutionStore, execution: Execution, everything: bool) -> _Picture:
+    return _Picture(
+        execution,
+        [step for step in store.steps(execution.id) if everything or "[" not in step.path],
+        store.attempts(execution.id),
+        store.waits(execution.id),
+        store.list(parent=execution.id, limit=10_000 if everything else _SHOWN_CHILDREN),
+    )
+
+
+def _print_sections(picture: _Picture) -> None:
+    """Print what there is of steps, earlier claims, waits and children."""
+    if picture.steps:
+        write("\n")
+        print_table(
+            ("STEP", "TYPE", "STATUS", "TOOK", "ATTEMPTS", "ERROR"), [_step_row(step) for step in picture.steps]
+        )
+    if picture.attempts:
+        write("\nATTEMPTS\n")
+        print_table(
+            ("CLAIM", "WORKER", "FROM", "TO", "OUTCOME", "ERROR"), [_attempt_row(one) for one in picture.attempts]
+        )
+    if picture.waits:
+        write("\nWAITS\n")
+        print_table(("STEP", "FOR", "NAME", "UNTIL", "ANSWER"), [_wait_row(wait) for wait in picture.waits])
+    if picture.children:
+        write("\nCHILDREN\n")
+        print_executions(picture.children)
+
+
+def _ways_on(picture: _Picture, where: str) -> Iterator[str]:
+    """What an unfinished execution is in want of, and the command for it. ``where`` is the ``--store`` of the call."""
+    execution = picture.execution
+    if len(picture.children) == _SHOWN_CHILDREN:
+        yield f"there may be more children: flo executions list --parent {execution.id} --limit 10000{where}"
+    if execution.state.final:
+        return
+    for wait in picture.waits:
+        if wait.answer is None:
+            yield f"step {wait.path!r} waits for {_awaited(execution.id, wait, where)}"
+    for child in picture.children:
+        if child.state is ExecutionState.SUSPENDED:
+            yield f"a child is suspended: flo executions show {child.id}{where}"
+
+
+def _awaited(execution_id: str, wait: Wait, where: str) -> str:
+    until = "" if wait.until is None else f", until {write_instant(wait.until)}"
+    match wait.kind:
+        case "signal":
+            command = f"flo executions signal {execution_id} {shlex.quote(wait.name)} --payload JSON{where}"
+            return f"the signal {wait.name!r}{until}: {command}"
+        case "approval":
+            approvers = wait.details.get("approvers")
+            who = f" of {', '.join(map(str, approvers))}" if isinstance(approvers, list | tuple) and approvers else ""
+            command = f"flo executions approve {execution_id} --step {shlex.quote(wait.path)}{where}"
+            return f"an approval{who}{until}, or a rejection (--reject): {command}"
+        case "execution":
+            return f"the end of {wait.name}{until}: flo executions show {wait.name}{where}"
+        case _:
+            return f"its time{until}"
 
 
 def _lines(store: ExecutionStore, execution_id: str) -> Iterator[LogLine]:
@@ -101,18 +226,37 @@ def _lines(store: ExecutionStore, execution_id: str) -> Iterator[LogLine]:
         after = page[-1].number
 
 
-def _summary(execution: Execution) -> JsonObject:
-    """All but what may be large."""
-    return {key: value for key, value in execution.as_json().items() if key not in ("input", "output")}
-
-
 def _seconds(execution: Execution) -> str:
     if execution.started_at is None or execution.finished_at is None:
         return "-"
-    return f"{(execution.finished_at - execution.started_at).total_seconds():.2f} s"
+    return f"{(execution.finished_at - execution.started_at) / timedelta(seconds=1):.2f} s"
 
 
 def _step_row(step: StepRecord) -> tuple[str, ...]:
-    error = str(step.error["message"]) if step.error else ""
     took = f"{step.duration_ms:.0f} ms"
-    return (step.path, step.step_type, step.state.value, took, str(step.attempts), error)
+    return (step.path, step.step_type, step.state.value, took, str(step.attempts), _message(step.error))
+
+
+def _attempt_row(attempt: Attempt) -> tuple[str, ...]:
+    return (
+        str(attempt.fence),
+        attempt.worker or "-",
+        "-" if attempt.claimed_at is None else write_instant(attempt.claimed_at),
+        write_instant(attempt.ended_at),
+        attempt.outcome,
+        _message(attempt.error),
+    )
+
+
+def _wait_row(wait: Wait) -> tuple[str, ...]:
+    return (
+        wait.path,
+        wait.kind,
+        wait.name or "-",
+        "-" if wait.until is None else write_instant(wait.until),
+        "-" if wait.answer is None else shown(wait.answer, 120),
+    )
+
+
+def _message(error: JsonObject | None) -> str:
+    return str(error.get("message", "")) if error else ""

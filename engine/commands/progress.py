@@ -12,8 +12,10 @@ from datetime import datetime
 from typing import Final, TextIO
 
 from flo.engine.commands.output import one_line, shown_text
-from flo.engine.events import Event, LineLogged, LoopAdvanced, StepEnded
+from flo.engine.events import Event, ExecutionWaits, LineLogged, LoopAdvanced, StepEnded
 from flo.engine.executions import LogLine, StepRecord, StepState
+from flo.engine.instants import write_instant
+from flo.engine.jobs import Wait
 from flo.engine.values import dump
 
 LEVELS: Final = ("debug", "info", "warn", "error")
@@ -68,6 +70,9 @@ class Progress:
                 case LoopAdvanced(path, done, total):
                     if self._shown and "[" not in path:
                         self._advance(path, done, total)
+                case ExecutionWaits(execution_id, waits):
+                    for wait in waits if self._shown else ():
+                        self._say(f"{_clock()} {_awaited(execution_id, wait)}")
                 case _:
                     pass
 
@@ -145,6 +150,19 @@ def _worded(line: LogLine) -> str:
         return text
     data = one_line(dump(line.data))
     return f"{text}  {data if len(data) <= _MAX_DATA else data[: _MAX_DATA - 1] + '…'}"
+
+
+def _awaited(execution_id: str, wait: Wait) -> str:
+    """What a suspended run waits for; what people answer says where that is told."""
+    until = "" if wait.until is None else f", until {write_instant(wait.until)}"
+    match wait.kind:
+        case "time":
+            return f"{wait.path}  waits{until}"
+        case "execution":
+            return f"{wait.path}  waits for the end of execution {wait.name}{until}"
+        case _:
+            what = f"the signal {wait.name!r}" if wait.kind == "signal" else "an approval"
+            return f"{wait.path}  waits for {what}{until}; 'flo executions show {execution_id}' tells how to give it"
 
 
 def _drawn(done: int, total: int | None) -> str:

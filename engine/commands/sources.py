@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import click
 
 from flo.engine.commands.output import note, warn
-from flo.engine.errors import FloError, InputInvalid, WorkflowInvalid, caret, did_you_mean
+from flo.engine.errors import FloError, InputInvalid, NotFound, WorkflowInvalid, caret, did_you_mean
 from flo.engine.reading import parse_json, read_text
 from flo.engine.values import Json, JsonObject, kind_of
 
 if TYPE_CHECKING:
     from flo.engine.app import Flo
     from flo.engine.checking.load import Checked
+    from flo.engine.executions import Execution
 
 STDIN = "-"
 
@@ -131,6 +132,14 @@ def find_stored(engine: Flo, name: str) -> str:
         return name
     stored = [held.name for held in engine.workflows.list()]
     raise FloError(f"no file and no stored workflow {name!r}{_nearest(name, stored)}")
+
+
+def find_execution(engine: Flo, execution_id: str) -> Execution:
+    """Give the execution of an id, or of the beginning of one. Raises ``NotFound`` that names the nearest."""
+    found = engine.executions.get(execution_id)
+    if found is None:
+        raise NotFound("execution", execution_id, (held.id for held in engine.executions.list()))
+    return found
 
 
 def _nearest(name: str, stored: list[str]) -> str:

@@ -14,13 +14,22 @@ COMMANDS: Final = {
     "add": Deferred("flo.engine.commands.stored:add", "Store a workflow under its name: a new version."),
     "list": Deferred("flo.engine.commands.stored:list_stored", "List the stored workflows."),
     "show": Deferred("flo.engine.commands.stored:show", "Print a stored workflow as it was added."),
+    "enqueue": Deferred(
+        "flo.engine.commands.enqueue:enqueue", "Put a workflow or a step type into a queue, for workers to run."
+    ),
+    "worker": Deferred(
+        "flo.engine.commands.worker:worker", "Run what is in queues, many executions at once, until it is stopped."
+    ),
     "data": Deferred("flo.engine.commands.data:data", "Read and write the rows of the store."),
-    "executions": Deferred("flo.engine.commands.executions:executions", "Look at runs: how they ended, and their log."),
+    "executions": Deferred("flo.engine.commands.executions:executions", "Runs and jobs: look at them, act on them."),
+    "dead": Deferred("flo.engine.commands.dead:dead", "Jobs that failed for good: run them anew, or remove them."),
+    "queues": Deferred("flo.engine.commands.queues:queues", "See how the queues stand; hold them back, bound them."),
     "recipes": Deferred("flo.engine.commands.recipes:recipes", "The workflows that come with flo."),
     "steps": Deferred("flo.engine.commands.steps:steps", "The step types that are installed."),
     "schema": Deferred("flo.engine.commands.schema:schema", "Print a JSON Schema: of workflows, or of a step's input."),
     "logic": Deferred("flo.engine.commands.tools:logic", "Print what a JSONLogic rule gives."),
     "render": Deferred("flo.engine.commands.tools:render", "Print what a template gives."),
+    "prune": Deferred("flo.engine.commands.prune:prune", "Remove executions that ended long ago."),
     "doctor": Deferred("flo.engine.commands.doctor:doctor", "Look at the installation and the store."),
     "migrate": Deferred("flo.engine.commands.doctor:migrate", "Bring the store's schema up to date."),
 }

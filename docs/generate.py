@@ -28,7 +28,7 @@ STEPS_INTRODUCTION = """\
 # Step types
 
 Generated from the step types themselves; `flo steps show TYPE` prints the same. A template may stand for any value of
-an input, but for lists of steps; what it gives is checked when the step runs.
+an input, but for lists of steps and whole workflows; what it gives is checked when the step runs.
 """
 FILTERS_INTRODUCTION = """\
 # Filters

@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint format types layers generate check bench ci clean
+.PHONY: help install test lint format types layers generate check bench storm ci clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ check: lint types layers test ## all of the above that checks, and that nothing 
 
 bench: install ## measure how fast it is, against what one would write by hand; takes minutes
 	$(BIN)/python -m benchmarks
+
+storm: install ## kill workers at random for a minute beside 20,000 executions; takes a quarter of an hour
+	FLO_TEST_STORM=20000 $(BIN)/pytest tests/faults/test_storm.py
 
 ci: ## what the continuous integration runs, in a folder of its own
 	bash .ci/run

@@ -14,6 +14,7 @@ from benchmarks.dispatching import dispatcher_lines
 from benchmarks.loops import long_loop_lines, template_lines
 from benchmarks.measuring import Line
 from benchmarks.processes import process_lines
+from benchmarks.queue import pruning_lines, queue_lines, resume_lines
 from benchmarks.sizes import FULL, QUICK, Sizes
 from benchmarks.table import as_json, environment, text_table
 
@@ -25,6 +26,9 @@ PARTS: Final[Mapping[str, Callable[[Server, Sizes], Iterator[Line]]]] = {
     "long-loop": long_loop_lines,
     "templates": template_lines,
     "processes": process_lines,
+    "queue": queue_lines,
+    "resume": resume_lines,
+    "pruning": pruning_lines,
 }
 
 

@@ -18,6 +18,12 @@ class Sizes:
     dispatched: int
     looped: int
     starts: int
+    enqueued: int
+    batches: int
+    jobs: int
+    latencies: int
+    resumed: int
+    pruned: int
 
 
 FULL = Sizes(
@@ -30,6 +36,12 @@ FULL = Sizes(
     dispatched=10_000,
     looped=50_000,
     starts=5,
+    enqueued=500,
+    batches=5,
+    jobs=2_000,
+    latencies=50,
+    resumed=60_000,
+    pruned=50_000,
 )
 QUICK = Sizes(
     rounds=3,
@@ -41,4 +53,10 @@ QUICK = Sizes(
     dispatched=1_000,
     looped=5_000,
     starts=2,
+    enqueued=100,
+    batches=1,
+    jobs=200,
+    latencies=5,
+    resumed=2_000,
+    pruned=2_000,
 )

@@ -91,6 +91,8 @@ def test_the_schema_for_editors_accepts_every_recipe() -> None:
         {"stepType": "data-store.set", "input": {"tableName": "t", "key": "k"}},
         {"stepType": "core.log", "input": {"message": "x"}, "retyr": {}},
         {"stepType": "core.log", "input": {"message": "x", "level": "loud"}},
+        {"stepType": "core.sub-workflow", "input": {"workflow": {"steps": [{"stepId": "b", "stepType": "core.lgo"}]}}},
+        {"stepType": "core.sub-workflow", "input": {"workflow": "<< initial.workflow >>"}},
     ],
     ids=str,
 )
@@ -108,6 +110,7 @@ def test_the_schema_for_editors_refuses_what_checking_refuses(step: dict[str, An
         {"stepType": "CORE__LOG", "input": {"message": "x"}},
         {"stepType": "core.if", "input": {"condition": {"!": [{"var": "initial.x"}]}, "continueOnError": True}},
         {"stepType": "core.log", "input": {"message": "x", "level": "<< initial.level >>"}},
+        {"stepType": "core.sub-workflow", "input": {"workflow": {"steps": []}, "inputs": "<< initial >>"}},
     ],
     ids=str,
 )

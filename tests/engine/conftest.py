@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from flo.engine.app import Flo
+from flo.engine.attended import RunResult
 from flo.engine.errors import RunCancelled, StepFailed
 from flo.engine.events import Event
 from flo.engine.executions import LogLine
-from flo.engine.lifecycle import RunResult
 from flo.engine.registry import Registry
 from flo.engine.step import Outcome, StepCall, StepType, step_type
 from flo.engine.stores.memory import MemoryStore
 from flo.engine.testing import FrozenClock
 from flo.engine.values import JsonObject
+
+from .delivering import House
 
 OBJECT: JsonObject = {"type": "object"}
 
@@ -69,6 +72,14 @@ class Workbench:
                 raise StepFailed("not yet", code=str(input.get("code", "flaky")))
             return {"attempt": call.attempt}
 
+        @step_type("test.once-broken", schema=OBJECT, output=OBJECT, example={})
+        def once_broken(call: StepCall, input: JsonObject) -> JsonObject:
+            """Fail the first time that it is called."""
+            self.started[call.step_id] += 1
+            if self.started[call.step_id] == 1:
+                raise StepFailed("broken")
+            return {}
+
         @step_type("test.hang", schema=OBJECT, output=OBJECT, example={})
         def hang(call: StepCall, input: JsonObject) -> JsonObject:
             """Do not end before it is asked to stop."""
@@ -116,7 +127,7 @@ class Workbench:
                 self.running -= 1
             return {}
 
-        return [echo, flaky, hang, operational, python, busy]
+        return [echo, flaky, once_broken, hang, operational, python, busy]
 
 
 @pytest.fixture
@@ -124,3 +135,28 @@ def bench() -> Iterator[Workbench]:
     made = Workbench()
     yield made
     made.engine.close()
+
+
+@pytest.fixture
+def engine_over(bench: Workbench) -> Iterator[Callable[..., Flo]]:
+    """Make an engine over the bench's store, parts of which are replaced by others."""
+    opened: list[Flo] = []
+
+    def make(**parts: Any) -> Flo:
+        held = bench.engine.store
+        whole = {name: getattr(held, name) for name in ("data", "workflows", "executions", "queue", "url", "close")}
+        store: Any = SimpleNamespace(**{**whole, **parts})
+        opened.append(Flo(store, bench.engine.registry, bench.clock))
+        return opened[-1]
+
+    yield make
+    for engine in opened:
+        engine.close()
+
+
+@pytest.fixture
+def house(store_url: str) -> Iterator[House]:
+    """A store of each kind, and owners of its executions."""
+    made = House(f"{store_url}?synchronous=OFF" if store_url.startswith("sqlite:") else store_url)
+    yield made
+    made.close()

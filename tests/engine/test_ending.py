@@ -1,129 +1,207 @@
-"""How a run ends while its store is away, and what becomes of claims that end too late."""
+"""How a claim ends while its store is away, and what becomes of writes that come too late."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from flo.engine.app import Flo
-from flo.engine.ending import END_SECONDS
-from flo.engine.errors import StoreUnavailable
-from flo.engine.executions import ExecutionState, IllegalMove
-from flo.engine.stores.memory import MemoryStore
+from flo.engine.ending import END_SECONDS, conclude
+from flo.engine.errors import StoreFull, StoreUnavailable
+from flo.engine.executions import ExecutionState
+from flo.engine.jobs import NOTHING, Again, Conclusion, Delivery, Ended, LeaseLost, Parked, Released
 from flo.engine.values import JsonObject
 
+from .delivering import Over
+
 SAY: Any = {"steps": [{"stepId": "a", "stepType": "core.log", "input": {"message": "a"}}]}
+ENDED = Ended(ExecutionState.SUCCESS)
+SHORT = timedelta(seconds=5)
 
 
-class Over:
-    """A part of a store, some of whose operations do something else first."""
-
-    def __init__(self, part: Any, **replaced: Any) -> None:
-        self._part = part
-        self.__dict__.update(replaced)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._part, name)
-
-
-@pytest.fixture
-def engine_over(bench: Any) -> Iterator[Callable[..., Flo]]:
-    opened: list[Flo] = []
-
-    def make(**parts: Any) -> Flo:
-        held: MemoryStore = bench.engine.store
-        store: Any = SimpleNamespace(
-            **{"data": held.data, "workflows": held.workflows, "executions": held.executions, **parts},
-            url=held.url,
-            close=held.close,
-        )
-        opened.append(Flo(store, bench.engine.registry, bench.clock))
-        return opened[-1]
-
-    yield make
-    for engine in opened:
-        engine.close()
-
-
-def away(executions: Any, times: float, *, applied: bool = False) -> Over:
-    """Executions whose store is not there so many times when a run ends; ``applied``: only its answer is lost."""
+def away(queue: Any, times: float, *, applied: bool = False) -> Over:
+    """A queue whose store is not there so many times when a claim ends; ``applied``: only its answer is lost."""
     left = [times]
 
-    def move(*given: Any, **named: Any) -> None:
+    def conclude(*given: Any, **named: Any) -> Any:
         if left[0] <= 0:
-            return executions.move(*given, **named)  # type: ignore[no-any-return]
+            return queue.conclude(*given, **named)
         left[0] -= 1
         if applied:
-            executions.move(*given, **named)
+            queue.conclude(*given, **named)
         raise StoreUnavailable("gone for a moment")
 
-    return Over(executions, move=move)
+    return Over(queue, conclude=conclude)
+
+
+def claimed(bench: Any, worker: str = "w") -> Delivery:
+    """The one execution of the queue, for ``worker``; it is enqueued if there is none."""
+    queue = bench.engine.store.queue
+    if not bench.engine.executions.list():
+        bench.engine.enqueue(SAY)
+    [delivery] = queue.claim(["default"], worker=worker, lease=SHORT, limit=1).deliveries
+    found: Delivery = delivery
+    return found
 
 
 def test_a_run_whose_store_restarts_when_it_ends_is_ended_all_the_same(
     bench: Any, engine_over: Callable[..., Flo]
 ) -> None:
-    engine = engine_over(executions=away(bench.engine.store.executions, 3))
+    engine = engine_over(queue=away(bench.engine.store.queue, 3))
     result = engine.run(SAY)
     assert result.state is ExecutionState.SUCCESS
     assert bench.engine.store.executions.get(result.execution_id).state is ExecutionState.SUCCESS
+    assert bench.messages(result) == ["a"]
 
 
 def test_an_end_whose_answer_was_lost_is_not_taken_for_a_conflict(bench: Any, engine_over: Callable[..., Flo]) -> None:
-    engine = engine_over(executions=away(bench.engine.store.executions, 1, applied=True))
+    engine = engine_over(queue=away(bench.engine.store.queue, 1, applied=True))
     assert engine.run(SAY).state is ExecutionState.SUCCESS
 
 
-def test_another_end_that_was_written_first_is_a_conflict_also_after_a_lost_answer(
+@pytest.mark.parametrize(
+    ("conclusion", "state"),
+    [
+        (ENDED, ExecutionState.SUCCESS),
+        (Again(timedelta(seconds=1), {"code": "busy"}), ExecutionState.RETRYING),
+        (Released(), ExecutionState.PENDING),
+        (Parked(), ExecutionState.SUSPENDED),
+    ],
+)
+def test_every_end_of_a_claim_whose_answer_was_lost_is_found_written(
+    bench: Any, engine_over: Callable[..., Flo], conclusion: Conclusion, state: ExecutionState
+) -> None:
+    delivery = claimed(bench)
+    store = engine_over(queue=away(bench.engine.store.queue, 1, applied=True)).store
+    assert conclude(store, bench.clock, delivery.hold, conclusion, NOTHING).state is state
+    assert len(bench.engine.executions.attempts(delivery.execution.id)) == (conclusion is not ENDED)
+
+
+def test_another_end_that_was_written_first_stands_also_after_a_lost_answer(
     bench: Any, engine_over: Callable[..., Flo]
 ) -> None:
-    executions = bench.engine.store.executions
+    store = bench.engine.store
     lost = [True]
 
-    def move(execution_id: str, *given: Any, **named: Any) -> None:
+    def conclude_late(hold: Any, *given: Any, **named: Any) -> Any:
         if lost.pop() if lost else False:
-            executions.move(execution_id, ExecutionState.CANCELLED)
+            store.executions.cancel(hold.execution_id)
             raise StoreUnavailable("gone for a moment")
-        executions.move(execution_id, *given, **named)
+        return store.queue.conclude(hold, *given, **named)
 
-    with pytest.raises(IllegalMove, match="cancelled"):
-        engine_over(executions=Over(executions, move=move)).run(SAY)
+    engine = engine_over(queue=Over(store.queue, conclude=conclude_late))
+    result = engine.run(SAY)
+    assert result.state is ExecutionState.CANCELLED
+    assert store.executions.get(result.execution_id).state is ExecutionState.CANCELLED
+    lost.append(True)
+    with pytest.raises(LeaseLost, match="cancelled"):
+        conclude(engine.store, bench.clock, claimed_anew(bench).hold, ENDED, NOTHING)
+
+
+def claimed_anew(bench: Any) -> Delivery:
+    bench.engine.enqueue(SAY)
+    return claimed(bench)
+
+
+def test_an_end_that_was_not_written_before_another_owner_came_is_lost(
+    bench: Any, engine_over: Callable[..., Flo]
+) -> None:
+    first = claimed(bench)
+    store = bench.engine.store
+
+    def conclude_late(*given: Any, **named: Any) -> Any:
+        if not took:
+            bench.clock.forward(SHORT)
+            took.append(claimed(bench, "other"))
+            raise StoreUnavailable("gone for a moment")
+        return store.queue.conclude(*given, **named)
+
+    took: list[Delivery] = []
+    engine = engine_over(queue=Over(store.queue, conclude=conclude_late))
+    with pytest.raises(LeaseLost, match="worker 'other' holds it, by claim 2"):
+        conclude(engine.store, bench.clock, first.hold, ENDED, NOTHING)
+    assert store.queue.valid([took[0].hold]) == [took[0].hold]
 
 
 def test_a_store_that_stays_away_is_told_after_a_while(bench: Any, engine_over: Callable[..., Flo]) -> None:
     before = bench.clock.monotonic()
     with pytest.raises(StoreUnavailable):
-        engine_over(executions=away(bench.engine.store.executions, float("inf"))).run(SAY)
+        engine_over(queue=away(bench.engine.store.queue, float("inf"))).run(SAY)
     assert END_SECONDS <= bench.clock.monotonic() - before <= END_SECONDS + 2
 
 
-def test_a_claim_that_was_given_up_is_left_to_the_recovery(bench: Any, engine_over: Callable[..., Flo]) -> None:
-    data = bench.engine.store.data
-    data.set("q", "a", {"status": "pending"})
-    given_up, claimant = threading.Event(), []
+def test_a_store_without_space_is_not_tried_again(bench: Any, engine_over: Callable[..., Flo]) -> None:
+    asked = []
 
-    def claim(*given: Any, **named: Any) -> Any:
-        claimant.append(threading.current_thread())
-        given_up.wait(30)
-        return data.claim(*given, **named)
+    def conclude_full(*given: Any, **named: Any) -> Any:
+        asked.append(given)
+        raise StoreFull("no space")
 
-    engine = engine_over(data=Over(data, claim=claim))
-    where = [{"field": "status", "operator": "equals", "value": "pending"}]
-    step: JsonObject = {
-        "stepId": "c",
-        "stepType": "data-store.atomic-claim",
-        "input": {"tableName": "q", "where": where, "renewEvery": "1s"},
-        "timeoutMilliseconds": 20,
-    }
-    assert engine.run({"steps": [step]}).state is ExecutionState.FAILED
-    given_up.set()
-    claimant[0].join(30)
-    claimed = data.get("q", "a").value
-    assert claimed["status"] == "in_flight"
-    bench.clock.wait(threading.Event(), 100)
-    engine._renewer.renew_due()
-    assert data.get("q", "a").value == claimed
+    with pytest.raises(StoreFull):
+        engine_over(queue=Over(bench.engine.store.queue, conclude=conclude_full)).run(SAY)
+    assert len(asked) == 1
+
+
+@pytest.fixture
+def late(bench: Any, engine_over: Callable[..., Flo]) -> Iterator[Any]:
+    """An engine whose step ``c`` comes to its transaction only once it is let, and a way to let it."""
+    bench.engine.data.set("q", "a", {"status": "pending"})
+    queue = bench.engine.store.queue
+    let, claimants = threading.Event(), []
+
+    def own(*given: Any, **named: Any) -> Any:
+        if threading.current_thread().name == "flo-step-c":
+            claimants.append(threading.current_thread())
+            let.wait(30)
+        return queue.own(*given, **named)
+
+    def finish() -> None:
+        let.set()
+        for claimant in claimants:
+            claimant.join(30)
+
+    yield engine_over(queue=Over(queue, own=own)), finish
+    finish()
+
+
+CLAIM: JsonObject = {
+    "stepId": "c",
+    "stepType": "data-store.atomic-claim",
+    "input": {
+        "tableName": "q",
+        "where": [{"field": "status", "operator": "equals", "value": "pending"}],
+        "renewEvery": "1s",
+    },
+    "timeoutMilliseconds": 20,
+}
+
+
+@pytest.mark.parametrize("tolerant", [False, True])
+def test_a_claim_that_was_given_up_takes_nothing_when_it_comes_too_late(bench: Any, late: Any, tolerant: bool) -> None:
+    engine, finish = late
+    after = {"stepId": "h", "stepType": "test.hang"}
+    if tolerant:  # the run goes on meanwhile, and its claim on the execution is valid
+        threading.Thread(target=lambda: (bench.entered.wait(30), finish(), bench.released.set())).start()
+        step = {**CLAIM, "continueOnError": True}
+        result = engine.run({"steps": [step, {**after, "timeoutMilliseconds": 500, "continueOnError": True}]})
+        assert result.state is ExecutionState.COMPLETED_WITH_ERRORS
+    else:
+        result = engine.run({"steps": [CLAIM]})
+        assert result.state is ExecutionState.FAILED
+        finish()
+    assert result.steps["c"]["error"]["code"] == "timeout"
+    row = bench.engine.data.get("q", "a")
+    assert (row.value, row.claim_count) == ({"status": "pending"}, 0)
+
+
+def test_what_a_step_that_was_given_up_had_in_hand_is_recorded_all_the_same(bench: Any, late: Any) -> None:
+    engine, finish = late
+    say = {"stepId": "say", "stepType": "core.log", "input": {"message": "before"}}
+    result = engine.run({"steps": [say, CLAIM]})
+    finish()
+    assert [record.path for record in bench.engine.executions.steps(result.execution_id)] == ["say", "c"]
+    assert bench.messages(result) == ["before"]

@@ -48,3 +48,14 @@ def test_a_delay_lies_in_its_band_and_never_past_the_cap(jitter: float, chance: 
     assert delay is not None
     base = 2.0 ** min(attempt - 1, 64)
     assert min(base * (1 - jitter), 60) - 1e-9 <= delay <= min(base * (1 + jitter), 60) + 1e-9
+
+
+@pytest.mark.parametrize(("asked", "delay"), [(None, 2.0), (0.0, 2.0), (1.0, 2.0), (7.5, 7.5), (99_999.0, 10.0)])
+def test_what_failed_may_ask_for_more_time_up_to_the_cap(asked: float | None, delay: float) -> None:
+    retry = Retry(3, delay_seconds=2, max_delay_seconds=10, jitter=0.5)
+    assert retry.delay(1, code="x", retryable=True, chance=0.5, retry_after=asked) == delay
+
+
+def test_time_that_was_asked_for_gives_no_attempt_more() -> None:
+    assert Retry(3).delay(3, code="x", retryable=True, chance=0.5, retry_after=5.0) is None
+    assert Retry(3).delay(1, code="x", retryable=False, chance=0.5, retry_after=5.0) is None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from flo.engine.app import Flo
-from flo.engine.errors import FloError, NotFound, StoreFull, ValueRefused, WorkflowInvalid
-from flo.engine.executions import ExecutionState, StepState
+from flo.engine.errors import FloError, IllegalState, NotFound, StoreFull, ValueRefused, WorkflowInvalid
+from flo.engine.executions import ExecutionState, IllegalMove, StepState
+
+from .delivering import Over
 
 
 def echo(step_id: str, _input: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
@@ -301,8 +303,11 @@ def test_a_cancelled_run_stops_and_stays_cancelled(bench: Any) -> None:
     assert result.state is ExecutionState.CANCELLED
     assert result.steps["h"]["status"] == "cancelled"
     assert bench.started["after"] == 0
-    with pytest.raises(FloError):
-        bench.engine.executions.move(result.execution_id, ExecutionState.SUCCESS)
+    with pytest.raises(IllegalMove):
+        bench.engine.cancel(result.execution_id)
+    with pytest.raises(IllegalMove):
+        bench.engine.resume(result.execution_id)
+    assert bench.engine.executions.get(result.execution_id).state is ExecutionState.CANCELLED
 
 
 def test_input_that_does_not_fit_the_schema_is_rejected_and_nothing_runs(bench: Any) -> None:
@@ -377,27 +382,20 @@ def test_execution_and_utilities_are_roots(bench: Any) -> None:
     assert output["list"] == []
 
 
-def test_a_run_whose_records_find_no_space_is_failed_in_the_store_and_says_why(bench: Any) -> None:
+def test_a_run_whose_records_find_no_space_is_failed_in_the_store_and_says_why(
+    bench: Any, engine_over: Callable[..., Flo]
+) -> None:
     store = bench.engine.store
 
-    class NoSpaceForRecords:
-        """The executions of a store that is full when steps are recorded."""
+    def own(*given: Any, **named: Any) -> None:
+        raise StoreFull("the disk is full")
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(store.executions, name)
-
-        def record(self, steps: Any, lines: Any) -> None:
-            raise StoreFull("the disk is full")
-
-    full = SimpleNamespace(
-        data=store.data, workflows=store.workflows, executions=NoSpaceForRecords(), url=store.url, close=store.close
-    )
-    engine = Flo(full, bench.engine.registry, bench.clock)  # type: ignore[arg-type]
     with pytest.raises(StoreFull):
-        engine.run({"steps": [echo("a")]})
+        engine_over(queue=Over(store.queue, own=own)).run({"steps": [echo("a")]})
     [execution] = store.executions.list()
     assert execution.state is ExecutionState.FAILED
     assert execution.error["code"] == "store_error"
+    assert "the disk is full" in execution.error["message"]
 
 
 def test_a_hanging_step_of_a_graph_is_given_up_after_the_timeout(bench: Any) -> None:
@@ -406,6 +404,42 @@ def test_a_hanging_step_of_a_graph_is_given_up_after_the_timeout(bench: Any) -> 
     assert result.state is ExecutionState.TIMED_OUT
     assert all(thread.daemon for thread in threading.enumerate() if thread.name.startswith("flo-"))
     bench.released.set()
+
+
+def test_what_ran_beside_a_step_that_hangs_is_recorded_when_the_run_is_given_up(bench: Any) -> None:
+    hang = {"stepId": "h", "stepType": "test.hang", "input": {"polite": False, "stubborn": True}}
+    body = [
+        {"stepId": "say", "stepType": "core.log", "input": {"message": "item << $item >>"}},
+        {**hang, "skipCondition": "<< $item != 0 >>"},
+    ]
+    loop = {"items": [0, 1, 2, 3], "concurrency": 2, "steps": body}
+    result = bench.run(
+        [{"stepId": "l", "stepType": "core.for-each", "input": loop}], options={"timeoutMilliseconds": 300}
+    )
+    assert result.state is ExecutionState.TIMED_OUT
+    assert sorted(bench.messages(result)) == ["item 0", "item 1", "item 2", "item 3"]
+    records = {record.path: record.state for record in bench.engine.executions.steps(result.execution_id)}
+    assert records["l[3]"] is records["l[3].say"] is StepState.SUCCESS
+    bench.released.set()
+
+
+def test_a_failed_run_that_is_resumed_goes_on_here_and_shows_the_steps_of_before(bench: Any) -> None:
+    flaky = {"stepId": "f", "stepType": "test.once-broken"}
+    result = bench.run([echo("a", {"v": 1}), flaky, echo("b", {"v": "<< a.v >>", "n": "<< $execution.attempt >>"})])
+    assert result.state is ExecutionState.FAILED
+    assert bench.engine.resume(result.execution_id).state is ExecutionState.PENDING
+    again = bench.engine.run_pending(result.execution_id)
+    assert (again.execution_id, again.state) == (result.execution_id, ExecutionState.SUCCESS)
+    assert bench.started == {"a": 1, "f": 2, "b": 1}
+    assert [(name, step["status"]) for name, step in again.steps.items()] == [
+        ("a", "success"),
+        ("f", "success"),
+        ("b", "success"),
+    ]
+    assert again.steps["a"]["output"] == {"v": 1}
+    assert again.steps["b"]["output"] == {"v": 1, "n": 2}
+    with pytest.raises(IllegalState, match="success"):
+        bench.engine.run_pending(result.execution_id)
 
 
 def test_an_interrupt_of_the_waiting_program_stops_the_run_and_records_it(bench: Any) -> None:

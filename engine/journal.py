@@ -255,12 +255,12 @@ class Strand:
             self._decisions = {}
 
         def transaction(owned: Owned) -> T:
-            result = work(owned)
-            own = self._with.pop(id(owned), None)
-            if entries or own is not None:
-                owned.record(entries if own is None else replace(entries, steps=(*entries.steps, own)))
             for (path, name), value in decisions.items():
                 owned.keep_effect(path, _decision(name), 0, {"value": value})
+            result = work(owned)
+            own = self._with.pop(id(owned), None)
+            if entries or own is not None:  # together: it is one statement more or less
+                owned.record(entries if own is None else replace(entries, steps=(*entries.steps, own)))
             return result
 
         try:

@@ -122,7 +122,7 @@ def print_executions(found: Sequence[Execution]) -> None:
         (
             held.id,
             held.workflow or held.handler or "-",
-            held.state.value,
+            _status(held),
             held.queue or "-",
             write_instant(held.created_at),
             _seconds(held),
@@ -224,6 +224,13 @@ def _lines(store: ExecutionStore, execution_id: str) -> Iterator[LogLine]:
     while page := store.lines(execution_id, after=after, limit=_PAGE):
         yield from page
         after = page[-1].number
+
+
+def _status(execution: Execution) -> str:
+    """How it stands, and why where no step failed: ``failed (crashed)``, ``failed (poison)``."""
+    code = (execution.error or {}).get("code")
+    lost = execution.state is ExecutionState.FAILED and code in ("crashed", "poison")
+    return f"{execution.state.value} ({code})" if lost else execution.state.value
 
 
 def _seconds(execution: Execution) -> str:

@@ -10,6 +10,15 @@ T = TypeVar("T")
 Values = Mapping[str, object]
 
 
+class DriverFailed(BaseException):
+    """A driver's error on its way out of a transaction, past code between that handles exceptions of its own. It never
+    leaves the transaction: whoever began that raises ``error``."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        super().__init__(str(error))
+
+
 class Execute(Protocol):
     """Runs one statement inside a transaction and gives its rows (none for a statement that returns nothing)."""
 

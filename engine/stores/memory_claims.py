@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 
 from flo.engine.executions import ExecutionState
 from flo.engine.jobs import LEASE, MAX_EXPIRIES, Claimed, Delivery, Hold
+from flo.engine.stores.arrivals import new_token
 from flo.engine.stores.gates import Gates
 from flo.engine.stores.memory_copies import copied_execution, copied_object
 from flo.engine.stores.memory_endings import keep_attempt
-from flo.engine.stores.memory_enqueue import new_token
 from flo.engine.stores.memory_ledger import NO_QUEUE, Kept, Ledger
 
 

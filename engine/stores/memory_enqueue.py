@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
-from flo.engine.errors import InputInvalid, StoreError
+from flo.engine.errors import StoreError
 from flo.engine.executions import Execution, ExecutionState
-from flo.engine.jobs import MAX_BATCH, Enqueued, KeyConflict, Request
+from flo.engine.jobs import Enqueued, KeyConflict, Request
+from flo.engine.stores import arrivals
+from flo.engine.stores.arrivals import check_batch, rejected
 from flo.engine.stores.memory_copies import copied_execution
 from flo.engine.stores.memory_ledger import Kept, Ledger
 
 
 def enqueue(ledger: Ledger, requests: Sequence[Request]) -> Sequence[Enqueued]:
     """Store executions as ``pending``, all or none, and tell those who listen to their queues."""
-    if len(requests) > MAX_BATCH:
-        raise InputInvalid(
-            "enqueue", f"{len(requests):,} requests came, at most {MAX_BATCH:,} go together; make several calls"
-        )
+    check_batch(requests)
     with ledger.transaction():
         now = ledger.now()
         return [_enqueue(ledger, request, now) for request in requests]
@@ -47,44 +44,9 @@ def insert(ledger: Ledger, row: Execution, identity: str | None = None) -> Kept:
 
 
 def new_execution(ledger: Ledger, request: Request, now: datetime) -> Execution:
-    """What a request asks for, ``pending`` from its time on; its own root."""
+    """What a request becomes."""
     parent = None if request.parent_id is None else ledger.kept.get(request.parent_id)
-    run_at = now + request.delay if request.delay is not None else request.run_at or now
-    return Execution(
-        id=request.id,
-        workflow=request.workflow,
-        version=request.version,
-        digest=request.digest,
-        definition=request.definition,
-        input=request.input,
-        state=ExecutionState.PENDING,
-        created_at=now,
-        trigger=request.trigger,
-        handler=request.handler,
-        queue=request.queue,
-        priority=request.priority,
-        run_at=run_at,
-        due_at=run_at,
-        deadline=request.deadline,
-        key=request.key,
-        concurrency_key=request.concurrency_key,
-        concurrency_limit=request.concurrency_limit,
-        parent_id=request.parent_id,
-        parent_path=request.parent_path,
-        root_id=request.id,
-        depth=1 if parent is None else parent.row.depth + 1,
-        replay_of=request.replay_of,
-    )
-
-
-def rejected(row: Execution, now: datetime) -> Execution:
-    """The same execution, turned away since its concurrency key is full."""
-    return replace(row, state=ExecutionState.REJECTED, due_at=None, finished_at=now)
-
-
-def new_token() -> str:
-    """The secret of one claim."""
-    return secrets.token_hex(16)
+    return arrivals.new_execution(request, now, 0 if parent is None else parent.row.depth)
 
 
 def _enqueue(ledger: Ledger, request: Request, now: datetime) -> Enqueued:

@@ -21,11 +21,12 @@ from flo.engine.jobs import (
     QueueInfo,
     Request,
 )
+from flo.engine.stores.arrivals import rejected
 from flo.engine.stores.memory_burying import bury
 from flo.engine.stores.memory_claims import claim, deliver, gates_for, is_claimable, is_idle
 from flo.engine.stores.memory_copies import copied_execution
 from flo.engine.stores.memory_endings import conclude, find, held, is_over_with_parent, reopen
-from flo.engine.stores.memory_enqueue import enqueue, find_by_key, insert, new_execution, rejected
+from flo.engine.stores.memory_enqueue import enqueue, find_by_key, insert, new_execution
 from flo.engine.stores.memory_ledger import NO_QUEUE, Kept, Ledger
 from flo.engine.stores.memory_owned import MemoryOwned, record
 from flo.engine.stores.memory_rows import MemoryData

@@ -15,7 +15,7 @@ import psycopg
 
 from flo.engine.clock import Clock
 from flo.engine.errors import StoreUnavailable
-from flo.engine.stores.database import Execute, Values
+from flo.engine.stores.database import DriverFailed, Execute, Values
 from flo.engine.stores.postgres_connections import Address, Connection, Connections
 from flo.engine.stores.postgres_errors import is_conflict, is_lost, store_error
 
@@ -52,7 +52,10 @@ class PostgresDatabase:
     def write(self, work: Callable[[Execute], T], *, vital: bool = False) -> T:
         def transaction(connection: Connection) -> T:
             with connection.transaction():
-                return work(_Transaction(self, connection))
+                try:
+                    return work(_Transaction(self, connection))
+                except DriverFailed as failed:
+                    raise failed.error from None
 
         return self._try(transaction, repeatable=False)
 
@@ -129,13 +132,16 @@ class Joined:
         self._database, self._execute = database, execute
 
     def read(self, sql: str, values: Values = _NONE) -> Rows:
-        return self._execute(sql, values)
+        return self.run(sql, values)
 
     def run(self, sql: str, values: Values = _NONE, *, repeatable: bool = False) -> Rows:
-        return self._execute(sql, values)
+        try:
+            return self._execute(sql, values)
+        except psycopg.Error as error:
+            raise DriverFailed(error) from error
 
     def now(self) -> datetime:
-        return self._database.instant(self._execute("SELECT :now")[0][0])
+        return self._database.instant(self.run("SELECT :now")[0][0])
 
 
 @lru_cache(maxsize=1024)

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from flo.engine.executions import Execution, ExecutionState
 from flo.engine.jobs import Delivery, Hold, Request
+from flo.engine.stores.arrivals import new_token
 from flo.engine.stores.database import Database, Execute
 from flo.engine.stores.sql_claims import deliveries_of
 from flo.engine.stores.sql_endings import PARENT_ENDED
-from flo.engine.stores.sql_enqueue import define, insert_held, new_execution, new_token
+from flo.engine.stores.sql_enqueue import define, insert_held, new_execution
 from flo.engine.stores.sql_holds import TURN, Held, lock
 from flo.engine.stores.sql_rows import EXECUTION, FROM_EXECUTIONS, execution_of, read_json
 

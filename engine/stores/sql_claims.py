@@ -15,9 +15,10 @@ from typing import Any, Final
 from flo.engine.errors import NotFound
 from flo.engine.faults import reach
 from flo.engine.jobs import LEASE, MAX_EXPIRIES, Claimed, Delivery, Hold, Limits
+from flo.engine.stores.arrivals import new_token
 from flo.engine.stores.database import Database, Execute, Values
 from flo.engine.stores.gates import Gates
-from flo.engine.stores.sql_enqueue import lock_keys, new_token
+from flo.engine.stores.sql_enqueue import lock_keys
 from flo.engine.stores.sql_holds import clock
 from flo.engine.stores.sql_lists import listed, one_of
 from flo.engine.stores.sql_rows import EXECUTION, FROM_EXECUTIONS, NO_QUEUE, execution_of, read_json

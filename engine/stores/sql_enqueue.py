@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from flo.engine.errors import InputInvalid, StoreUnavailable
+from flo.engine.errors import StoreUnavailable
 from flo.engine.executions import Execution, ExecutionState
 from flo.engine.faults import reach
-from flo.engine.jobs import MAX_BATCH, Delivery, Enqueued, Hold, KeyConflict, Request
+from flo.engine.jobs import Delivery, Enqueued, Hold, KeyConflict, Request
+from flo.engine.stores import arrivals
+from flo.engine.stores.arrivals import check_batch, new_token, rejected
 from flo.engine.stores.database import Database, Execute
 from flo.engine.stores.sql_holds import clock
 from flo.engine.stores.sql_lists import listed, one_of
@@ -77,10 +78,7 @@ def enqueue_in(execute: Execute, database: Database, requests: Sequence[Request]
     Locks definitions first, then queues, then concurrency keys, then idempotency keys, each in order, as everybody
     does.
     """
-    if len(requests) > MAX_BATCH:
-        raise InputInvalid(
-            "enqueue", f"{len(requests):,} requests came, at most {MAX_BATCH:,} go together; make several calls"
-        )
+    check_batch(requests)
     if not requests:
         return []
     asked = _once_a_key(requests)
@@ -148,44 +146,10 @@ def insert_held(
 
 
 def new_execution(request: Request, now: datetime, depths: Mapping[str, int]) -> Execution:
-    """What a request asks for, ``pending`` from its time on; its own root. ``depths`` are those of parents."""
-    run_at = now + request.delay if request.delay is not None else request.run_at or now
+    """What a request becomes, its input as it is stored. ``depths`` are those of parents."""
     above = 0 if request.parent_id is None else depths.get(request.parent_id, 0)
-    return Execution(
-        id=request.id,
-        workflow=request.workflow,
-        version=request.version,
-        digest=request.digest,
-        definition=request.definition,
-        input=request.input,
-        state=ExecutionState.PENDING,
-        created_at=now,
-        trigger=request.trigger,
-        handler=request.handler,
-        queue=request.queue or None,
-        priority=request.priority,
-        run_at=run_at,
-        due_at=run_at,
-        deadline=request.deadline,
-        key=request.key,
-        concurrency_key=request.concurrency_key,
-        concurrency_limit=request.concurrency_limit,
-        parent_id=request.parent_id,
-        parent_path=request.parent_path,
-        root_id=request.id,
-        depth=above + 1,
-        replay_of=request.replay_of,
-    )
-
-
-def rejected(execution: Execution, now: datetime) -> Execution:
-    """The same execution, turned away since its concurrency key is full."""
-    return replace(execution, state=ExecutionState.REJECTED, due_at=None, finished_at=now)
-
-
-def new_token() -> str:
-    """The secret of one claim."""
-    return secrets.token_hex(16)
+    execution = arrivals.new_execution(request, now, above)
+    return replace(execution, input=json.loads(json_text(request.input)))
 
 
 def lock_keys(execute: Execute, database: Database) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from flo.engine.clock import Clock
 from flo.engine.errors import StoreFull, StoreUnavailable
 from flo.engine.instants import write_instant
-from flo.engine.stores.database import Values
+from flo.engine.stores.database import DriverFailed, Values
 from flo.engine.stores.sqlite_errors import translated
 from flo.engine.stores.sqlite_files import open_reader
 from flo.engine.stores.sqlite_reserve import Reserve
@@ -125,13 +125,20 @@ class SqliteDatabase:
 
     def write(self, work: Callable[[Transaction], T], *, vital: bool = False) -> T:
         writer = self._mine().writer
+
+        def transaction(connection: sqlite3.Connection) -> T:
+            try:
+                return work(Transaction(connection, self.now()))
+            except DriverFailed as failed:
+                raise failed.error from None
+
         try:
-            return writer.run(lambda connection: work(Transaction(connection, self.now())))
+            return writer.run(transaction)
         except StoreFull:
             if not vital:
                 raise
         with self._reserve.spent():
-            return writer.run(lambda connection: work(Transaction(connection, self.now())))
+            return writer.run(transaction)
 
     def now(self) -> datetime:
         return self._clock.now()
@@ -166,13 +173,18 @@ class Joined:
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
-        yield self._transaction
+        try:
+            yield self._transaction
+        except sqlite3.Error as error:
+            raise DriverFailed(error) from error
 
     def read(self, sql: str, values: Values = _NONE) -> Rows:
-        return self._transaction(sql, values)
+        with self.reading() as transaction:
+            return transaction(sql, values)
 
     def write(self, work: Callable[[Transaction], T]) -> T:
-        return work(self._transaction)
+        with self.reading() as transaction:
+            return work(transaction)
 
     def now(self) -> datetime:
         return self._transaction.now

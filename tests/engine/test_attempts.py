@@ -321,3 +321,15 @@ def test_a_worker_that_knows_the_handler_takes_what_another_one_put_back(house: 
     house.clock.forward(HOUR)
     assert house.ends().state is house.ends().state is _S.SUCCESS
     assert house.records(name)["a"].state is StepState.SUCCESS
+
+
+def test_a_change_that_does_not_fit_fails_its_step_in_the_same_words_on_every_store(house: House) -> None:
+    house.engine.data.set("t", "k", {"n": "text"})
+    wanted = {"tableName": "t", "key": "k", "set": [{"field": "n", "operation": "increment", "value": 1}]}
+    house.enqueue([step("add", "data-store.atomic-update", wanted)])
+    ended = house.ends()
+    assert ended.state is _S.FAILED
+    assert ended.error is not None
+    assert ended.error["code"] == "invalid_filter"
+    assert "set[0]" in str(ended.error["message"])
+    assert house.engine.data.get("t", "k").value == {"n": "text"}

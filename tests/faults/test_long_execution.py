@@ -21,7 +21,7 @@ from flo.engine.values import Json
 from .conftest import Launch
 from .test_owners import until
 
-ITERATIONS = int(os.environ.get("FLO_TEST_LONG", "12000"))
+ITERATIONS = int(os.environ.get("FLO_TEST_LONG", "4000"))
 """``python -m benchmarks queue`` takes 60,000, and measures how long it takes to go on."""
 
 HALF = ITERATIONS // 2

@@ -35,7 +35,7 @@ PARTS: Final[Mapping[str, Callable[[Server, Sizes], Iterator[Line]]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"what to measure: {', '.join(PARTS)}; all without")
-    parser.add_argument("--quick", action="store_true", help="less of everything, in under a minute")
+    parser.add_argument("--quick", action="store_true", help="less of everything, in some minutes")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--postgres", metavar="URL", help="a server to use, as one who may make databases there")
     given = parser.parse_args()

@@ -14,11 +14,11 @@ from flo.engine.stores.filters import EVERY, parse_where
 
 from .conftest import STEP_TYPES, Launch, ended
 
-EXECUTIONS = int(os.environ.get("FLO_TEST_STORM", "1500"))
+EXECUTIONS = int(os.environ.get("FLO_TEST_STORM", "800"))
 """``make storm`` takes 20,000."""
 
 WORKERS = 8
-KILLING_SECONDS = 60.0 if EXECUTIONS >= 20_000 else 12.0
+KILLING_SECONDS = 60.0 if EXECUTIONS >= 20_000 else 8.0
 LEASE = 2.0
 COUNTERS = 7
 

@@ -146,10 +146,8 @@ def insert_held(
 
 
 def new_execution(request: Request, now: datetime, depths: Mapping[str, int]) -> Execution:
-    """What a request becomes, its input as it is stored. ``depths`` are those of parents."""
-    above = 0 if request.parent_id is None else depths.get(request.parent_id, 0)
-    execution = arrivals.new_execution(request, now, above)
-    return replace(execution, input=json.loads(json_text(request.input)))
+    """What a request becomes. ``depths`` are those of parents."""
+    return arrivals.new_execution(request, now, 0 if request.parent_id is None else depths.get(request.parent_id, 0))
 
 
 def lock_keys(execute: Execute, database: Database) -> None:

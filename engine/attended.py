@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Final
 
 from flo.engine.cancellation import Cancellation
 from flo.engine.delivered import Delivered
 from flo.engine.errors import IllegalState, NotFound, StoreError
 from flo.engine.events import ExecutionWaits
-from flo.engine.executions import Execution, ExecutionState
+from flo.engine.executions import Execution, ExecutionState, IllegalMove
 from flo.engine.housekeeping import Housekeeper
 from flo.engine.jobs import Delivery, Hold, Parked, Request, owner_id
 from flo.engine.language.workflow import Workflow
@@ -87,6 +89,8 @@ class Attendant:
         stop = cancelled or threading.Event()
         queue, clock = self.runner.store.queue, self.runner.clock
         deadline = _deadline(timeout_ms)
+        if timeout_ms is not None:  # it holds while the run is suspended, too, and outlives this process
+            request = replace(request, deadline=self.runner.store.data.now() + timedelta(milliseconds=timeout_ms))
         while (started := queue.start(request, worker=self.worker, lease=self.runner.lease)) is None:
             if clock.wait(stop, _WAIT_SECONDS) or _over(deadline):
                 return self._never_started(request, timed_out=not stop.is_set())
@@ -99,13 +103,13 @@ class Attendant:
     ) -> RunResult:
         """Run an execution that waits to go on: it was resumed, it was suspended, or its process is gone. Raises
         ``NotFound``, and ``IllegalState`` where it cannot be had."""
+        held = self.runner.store.executions.get(execution_id)
+        if held is None:
+            raise NotFound("execution", execution_id)
+        workflow = self.runner.requests.definition(held)  # what cannot run here is not taken
         delivery = self.runner.store.queue.take(execution_id, worker=self.worker, lease=self.runner.lease)
         if delivery is None:
-            held = self.runner.store.executions.get(execution_id)
-            if held is None:
-                raise NotFound("execution", execution_id)
             raise IllegalState(f"execution {execution_id} is {held.state}, and cannot go on here now")
-        workflow = self.runner.requests.definition(delivery.execution)
         return self._attend(delivery, workflow, cancelled or threading.Event(), _deadline(timeout_ms))
 
     def _attend(
@@ -142,8 +146,11 @@ class Attendant:
             seconds = _WAIT_SECONDS
             if held.due_at is not None:
                 seconds = min(max((held.due_at - store.data.now()).total_seconds(), 0.0), seconds)
-            if clock.wait(stop, seconds) or _over(deadline):
-                store.executions.cancel(execution_id)
+            if clock.wait(stop, seconds) or (_over(deadline) and held.deadline is None):
+                with suppress(IllegalMove):  # it has ended meanwhile
+                    store.executions.cancel(execution_id)
+            elif _over(deadline):
+                store.queue.bury()
 
     def _ended(self, delivery: Delivery, delivered: Delivered, duration_ms: float) -> RunResult:
         execution, run = delivered.execution, delivered.run

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from flo.engine.app import Flo
 from flo.engine.cancellation import Cancellation
-from flo.engine.errors import StepFailed
+from flo.engine.errors import StepFailed, WorkflowInvalid
 from flo.engine.executions import DeadReason, ExecutionState, StepState
 from flo.engine.jobs import JOB_RETRY, LEASE
+from flo.engine.registry import Registry
 from flo.engine.step import StepCall
 from flo.engine.values import JsonObject
 
@@ -333,3 +335,26 @@ def test_a_change_that_does_not_fit_fails_its_step_in_the_same_words_on_every_st
     assert ended.error["code"] == "invalid_filter"
     assert "set[0]" in str(ended.error["message"])
     assert house.engine.data.get("t", "k").value == {"n": "text"}
+
+
+def test_a_run_that_waits_longer_than_its_timeout_is_timed_out_in_the_store_too(house: House) -> None:
+    wait = step("ask", "core.approval", {"message": "May I?"})
+    result = house.engine.run({"steps": [wait]}, timeout_ms=100)
+    assert result.state is _S.TIMED_OUT
+    stored = house.engine.executions.get(result.execution_id)
+    assert stored is not None
+    assert stored.state is _S.TIMED_OUT
+
+
+def test_what_cannot_run_here_is_not_taken_from_where_it_can(house: House) -> None:
+    house.acts["a"] = failing(1)
+    run = house.engine.run({"steps": [act("a")]})
+    assert run.state is _S.FAILED
+    house.engine.resume(run.execution_id)
+    stranger = Flo(house.engine.store, Registry(), house.engine.clock)
+    with pytest.raises(WorkflowInvalid):
+        stranger.run_pending(run.execution_id)
+    held = house.engine.executions.get(run.execution_id)
+    assert held is not None
+    assert held.state is _S.PENDING
+    assert house.engine.run_pending(run.execution_id).state is _S.SUCCESS

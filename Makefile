@@ -42,7 +42,7 @@ check: lint types layers test ## all of the above that checks, and that nothing 
 bench: install ## measure how fast it is, against what one would write by hand; takes minutes
 	$(BIN)/python -m benchmarks
 
-storm: install ## kill workers at random for a minute beside 20,000 executions; takes a quarter of an hour
+storm: install ## kill workers at random, 500 times, beside 20,000 executions; takes long
 	FLO_TEST_STORM=20000 $(BIN)/pytest tests/faults/test_storm.py
 
 ci: ## what the continuous integration runs, in a folder of its own

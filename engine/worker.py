@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import random
-import secrets
-import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +14,7 @@ from typing import Final
 from flo.engine.clock import Clock
 from flo.engine.errors import StoreError
 from flo.engine.events import Bus
-from flo.engine.jobs import LEASE, Delivery, Hold, LeaseLost, Released
+from flo.engine.jobs import LEASE, Delivery, Hold, LeaseLost, Released, owner_id
 from flo.engine.renewal import Renewer
 from flo.engine.slots import GIVEN_BACK, LOST, Deliver, Slots, Tally
 from flo.engine.stores.queueing import Wakeups
@@ -56,11 +53,6 @@ _SPACING: Final = 0.02
 """On SQLite a worker is woken by every change of the file, its own checkpoints too."""
 
 
-def worker_id() -> str:
-    """A name that no other start of a process has: ``host-pid-random``."""
-    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-
-
 def _nothing() -> None:
     pass
 
@@ -85,7 +77,7 @@ class Worker:
         grace_seconds: float = 10.0,
         housekeeper: Callable[[], None] = _nothing,
     ) -> None:
-        self.id = worker_id()
+        self.id = owner_id()
         self.queues, self.concurrency, self.lease = tuple(queues), concurrency, lease
         self._store, self._runner, self._renewer, self._clock, self._bus = store, runner, renewer, clock, bus
         self._grace_seconds, self._housekeeper = grace_seconds, housekeeper

@@ -4,6 +4,7 @@ import ctypes
 import os
 import random
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 from flo.engine.errors import StepFailed
@@ -13,6 +14,14 @@ from flo.engine.stores.filters import EVERY
 from flo.engine.values import JsonObject
 
 OBJECT: JsonObject = {"type": "object"}
+
+
+def pulse(path: object) -> None:
+    """Say something to a test that listens; one that hears too much already misses it."""
+    descriptor = os.open(str(path), os.O_WRONLY | os.O_NONBLOCK)
+    with suppress(BlockingIOError):
+        os.write(descriptor, b".")
+    os.close(descriptor)
 
 
 @step_type("fault.note", schema=OBJECT, output=OBJECT, example={})
@@ -28,16 +37,16 @@ def block(call: StepCall, input: JsonObject) -> JsonObject:
     """Hold the interpreter's lock, so that no thread of this process runs."""
     with Path(str(input["file"])).open("a", encoding="utf-8") as file:
         file.write(f"{call.execution_id}\n")
+    pulse(input["begun"])
     ctypes.PyDLL(None).usleep(int(float(str(input["seconds"])) * 1_000_000))
     return {}
 
 
 @step_type("fault.stall", schema=OBJECT, output=OBJECT, example={})
 def stall(call: StepCall, input: JsonObject) -> JsonObject:
-    """Say that it has begun, and wait for a file to appear before it goes on."""
-    Path(str(input["begun"])).write_text(str(os.getpid()), encoding="utf-8")
-    while not Path(str(input["go"])).exists() and not call.cancelled.wait(0.02):
-        pass
+    """Say that it has begun, and stand at a barrier before it goes on."""
+    pulse(input["begun"])
+    os.close(os.open(str(input["go"]), os.O_RDONLY))  # until somebody opens the other end
     return {}
 
 
@@ -54,6 +63,8 @@ def count(call: StepCall, input: JsonObject) -> JsonObject:
     """Add one to a row, and then fail every so often: what was added stays added, once."""
     changes = parse_changes([{"field": "n", "operation": "increment", "value": 1}])
     call.store.update("counts", str(input["key"]), EVERY, changes, upsert=True)
+    if "pulses" in input:
+        pulse(input["pulses"])
     if random.random() < float(str(input.get("chance", 0))):
         raise StepFailed("bad luck", code="bad_luck")
     return {}

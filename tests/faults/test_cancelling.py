@@ -16,7 +16,7 @@ from flo.engine.jobs import LEASE
 from flo.engine.stores.filters import EVERY
 
 from .conftest import Launch
-from .test_owners import until
+from .pulses import Barrier, Pulses
 
 GATES = str(Path(__file__).with_name("gate_step_types.py"))
 WRITES = 1000
@@ -26,6 +26,8 @@ LAST = 800
 BEFORE = 50
 """So many rows are written before somebody cancels."""
 
+CONCURRENCY = 4
+
 TABLES = ("written", "inner", "job")
 
 
@@ -34,6 +36,8 @@ class Scene:
 
     def __init__(self, engine: Flo, folder: Path) -> None:
         self.engine, self._folder = engine, folder
+        self._begun = {name: Pulses(folder / f"begun-{name}") for name in ("run", "job")}
+        self._open = Barrier(folder / "open")
         engine.add({"name": "job", "steps": [self._loop([self._gate("job", "<< $index >>"), _set("job", "$index")])]})
 
     def document(self) -> Any:
@@ -64,8 +68,8 @@ class Scene:
 
     def root(self) -> str:
         """Wait until everything is under way; gives the id of the run."""
-        until(lambda: all((self._folder / f"begun-{name}").exists() for name in ("run", "job")), 300)
-        until(lambda: min(self.rows().values()) >= BEFORE, 300)
+        for begun in self._begun.values():  # what came by the gate before the last few has written its rows
+            begun.wait(BEFORE + 2 * CONCURRENCY)
         [root] = [held.id for held in self.engine.executions.list() if held.workflow == "cancelled"]
         return root
 
@@ -73,7 +77,7 @@ class Scene:
         return {table: self.engine.data.count(table, EVERY) for table in TABLES}
 
     def open_the_gates(self) -> None:
-        (self._folder / "open").touch()
+        self._open.open()
 
     def stored(self, root: str) -> tuple[dict[str, int], list[Execution], list[int]]:
         """All that an owner of any of the executions could change."""
@@ -104,11 +108,11 @@ class Scene:
         assert list(self.engine.store.queue.bury()) == []
 
     def _gate(self, name: str, number: str) -> Any:
-        files = {"begun": str(self._folder / f"begun-{name}"), "open": str(self._folder / "open")}
+        files = {"begun": self._begun[name].path, "open": self._open.path}
         return {"stepId": "gate", "stepType": "gate.pass", "input": {"number": number, "last": LAST, **files}}
 
     def _loop(self, steps: list[Any]) -> Any:
-        given = {"items": list(range(WRITES)), "concurrency": 4, "steps": steps}
+        given = {"items": list(range(WRITES)), "concurrency": CONCURRENCY, "steps": steps}
         return {"stepId": "each", "stepType": "core.for-each", "input": given}
 
 

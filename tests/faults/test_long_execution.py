@@ -18,8 +18,7 @@ from flo.engine.executions import ExecutionState, StepRecord
 from flo.engine.stores.filters import EVERY, parse_where
 from flo.engine.values import Json
 
-from .conftest import Launch
-from .test_owners import until
+from .conftest import Launch, ended
 
 ITERATIONS = int(os.environ.get("FLO_TEST_LONG", "4000"))
 """``python -m benchmarks queue`` takes 60,000, and measures how long it takes to go on."""
@@ -108,10 +107,9 @@ def test_a_long_loop_goes_on_where_its_killed_worker_was(
     with app.open(url) as engine:
         items: list[Json] = list(range(ITERATIONS))
         execution_id = engine.enqueue(WORK, {"items": items}).execution_id
-        first = launch("worker", "--store", url, "--drain", "--quiet", "--lease", str(LEASE))
-        until(lambda: engine.data.get("written", f"k-{HALF}") is not None, 600)
-        first.kill()
-        first.communicate()
+        fault = f"own.committed:{HALF + HALF // 10}"
+        first = launch("worker", "--store", url, "--drain", "--quiet", "--lease", str(LEASE), FLO_FAULT=fault)
+        assert ended(first, within=600) == -9
         before = {step.path: step for step in engine.executions.steps(execution_id)}
         finished = sum(step.index is not None for step in before.values())
         assert HALF <= finished < ITERATIONS, "it was not killed in the midst of its work"

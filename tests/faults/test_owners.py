@@ -5,26 +5,54 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from flo.engine import app
 from flo.engine.executions import DeadReason, ExecutionState
 from flo.engine.jobs import MAX_EXPIRIES
 
 from .conftest import STEP_TYPES, Launch, ended
+from .pulses import Barrier, Pulses
 
 LEASE = "1"
 
+RECOVERY = {
+    "steps": [
+        {
+            "stepId": "stale",
+            "stepType": "data-store.atomic-claim",
+            "input": {
+                "tableName": "q",
+                "where": [
+                    {"field": "status", "operator": "equals", "value": "in_flight"},
+                    {"field": "claimedAt", "operator": "olderThan", "value": "3s"},
+                ],
+                "renewEvery": False,
+            },
+        },
+        {"stepId": "end", "stepType": "core.return", "input": {"count": "<< stale.count >>"}},
+    ]
+}
+
+Pipes = tuple[Pulses, Barrier]
+
+
+@pytest.fixture
+def pipes(tmp_path: Path) -> Iterator[Pipes]:
+    with Pulses(tmp_path / "begun") as begun, Barrier(tmp_path / "go") as go:
+        yield begun, go
+
 
 def test_a_stalled_owner_changes_nothing_and_the_new_owners_result_stands(
-    shared_url: str, launch: Launch, tmp_path: Path
+    shared_url: str, launch: Launch, pipes: Pipes
 ) -> None:
-    begun, go = tmp_path / "begun", tmp_path / "go"
+    begun, go = pipes
     steps = [
-        {"stepId": "stall", "stepType": "fault.stall", "input": {"begun": str(begun), "go": str(go)}},
+        {"stepId": "stall", "stepType": "fault.stall", "input": {"begun": begun.path, "go": go.path}},
         {
             "stepId": "write",
             "stepType": "data-store.atomic-update",
@@ -41,13 +69,16 @@ def test_a_stalled_owner_changes_nothing_and_the_new_owners_result_stands(
     with app.open(shared_url, steps=[str(STEP_TYPES)]) as engine:
         execution_id = engine.enqueue({"steps": steps}).execution_id
         stalled = launch("worker", "--store", shared_url, "--drain", "--lease", LEASE, "--json")
-        until(begun.exists)
+        begun.wait()
         first = engine.executions.get(execution_id)
         assert first is not None
         os.kill(stalled.pid, signal.SIGSTOP)
         successor = launch("worker", "--store", shared_url, "--drain", "--lease", LEASE, "--json")
-        until(lambda: _fence(engine, execution_id) > first.fence)
-        go.touch()
+        begun.wait()
+        taken = engine.executions.get(execution_id)
+        assert taken is not None
+        assert taken.fence > first.fence
+        go.open()
         assert ended(successor) == 0
         after = engine.executions.get(execution_id)
         assert after is not None
@@ -64,13 +95,14 @@ def test_a_stalled_owner_changes_nothing_and_the_new_owners_result_stands(
 
 
 def test_a_body_that_blocks_the_interpreter_longer_than_its_lease_runs_once(
-    shared_url: str, launch: Launch, tmp_path: Path
+    shared_url: str, launch: Launch, tmp_path: Path, pipes: Pipes
 ) -> None:
-    runs = tmp_path / "runs"
+    runs, (begun, _) = tmp_path / "runs", pipes
+    given: Any = {"file": str(runs), "begun": begun.path, "seconds": 4}
     with app.open(shared_url, steps=[str(STEP_TYPES)]) as engine:
-        execution_id = engine.enqueue("fault.block", {"file": str(runs), "seconds": 4}).execution_id
+        execution_id = engine.enqueue("fault.block", given).execution_id
         first = launch("worker", "--store", shared_url, "--drain", "--lease", "1.2", "--quiet")
-        until(runs.exists)
+        begun.wait()
         second = launch("worker", "--store", shared_url, "--drain", "--lease", "1.2", "--quiet")
         assert (ended(first), ended(second)) == (0, 0)
         execution = engine.executions.get(execution_id)
@@ -80,15 +112,29 @@ def test_a_body_that_blocks_the_interpreter_longer_than_its_lease_runs_once(
 
 
 def test_claimed_rows_of_a_body_that_blocks_the_interpreter_are_not_taken_for_stale(
-    shared_url: str, launch: Launch, tmp_path: Path
+    shared_url: str, launch: Launch, tmp_path: Path, pipes: Pipes
 ) -> None:
-    runs = tmp_path / "runs"
+    runs, (begun, _) = tmp_path / "runs", pipes
     where = [{"field": "status", "operator": "equals", "value": "pending"}]
     claim = {"tableName": "q", "where": where, "renewEvery": "400ms"}
     work = {
         "steps": [
             {"stepId": "claim", "stepType": "data-store.atomic-claim", "input": claim},
-            {"stepId": "block", "stepType": "fault.block", "input": {"file": str(runs), "seconds": 3}},
+            {
+                "stepId": "block",
+                "stepType": "fault.block",
+                "input": {"file": str(runs), "begun": begun.path, "seconds": 5},
+            },
+            {
+                "stepId": "done",
+                "stepType": "data-store.atomic-update",
+                "input": {
+                    "tableName": "q",
+                    "key": "a",
+                    "where": [{"field": "claimedBy", "operator": "equals", "value": "<< $execution.id >>"}],
+                    "set": [{"field": "status", "operation": "set", "value": "done"}],
+                },
+            },
         ]
     }
     file = tmp_path / "work.json"
@@ -96,15 +142,17 @@ def test_claimed_rows_of_a_body_that_blocks_the_interpreter_are_not_taken_for_st
     with app.open(shared_url) as engine:
         engine.data.set("q", "a", {"status": "pending"})
         running = launch("run", str(file), "--store", shared_url, "--quiet")
-        until(runs.exists)
-        oldest = 0.0
-        while running.poll() is None:
-            claimed: Any = _value(engine, "q", "a")
-            age = engine.data.now().timestamp() - _seconds(claimed["claimedAt"])
-            oldest = max(oldest, age)
-            time.sleep(0.05)  # a reading every so often is what this test is about
+        begun.wait()
+        stale = tmp_path / "stale.json"
+        stale.write_text(json.dumps(RECOVERY), encoding="utf-8")
+        recovered = 0
+        while running.poll() is None:  # one after the other, as a schedule would start them
+            out, said = launch("run", str(stale), "--store", shared_url, "--quiet").communicate(timeout=60)
+            recovered += json.loads(out)["count"] if out else pytest.fail(said)
         assert ended(running) == 0
-        assert oldest < 2.0, "the claim was left alone for most of the time that the interpreter was blocked"
+        assert recovered == 0
+        assert _value(engine, "q", "a")["status"] == "done"
+    assert len(runs.read_text(encoding="utf-8").split()) == 1
 
 
 def test_one_poison_execution_in_ten_is_dead_with_its_reason_and_nine_are_done(shared_url: str, launch: Launch) -> None:
@@ -130,19 +178,19 @@ def test_one_poison_execution_in_ten_is_dead_with_its_reason_and_nine_are_done(s
 
 
 def test_a_process_that_is_killed_in_mid_run_shows_as_crashed_and_goes_on_where_it_was(
-    shared_url: str, launch: Launch, tmp_path: Path
+    shared_url: str, launch: Launch, tmp_path: Path, pipes: Pipes
 ) -> None:
-    begun, go = tmp_path / "begun", tmp_path / "go"
+    begun, go = pipes
     steps = [
         {"stepId": "first", "stepType": "fault.count", "input": {"key": "first"}},
-        {"stepId": "stall", "stepType": "fault.stall", "input": {"begun": str(begun), "go": str(go)}},
+        {"stepId": "stall", "stepType": "fault.stall", "input": {"begun": begun.path, "go": go.path}},
         {"stepId": "end", "stepType": "core.return", "input": {"done": True}},
     ]
     file = tmp_path / "work.json"
     file.write_text(json.dumps({"steps": steps}), encoding="utf-8")
     with app.open(shared_url, steps=[str(STEP_TYPES)]) as engine:
         running = launch("run", str(file), "--store", shared_url, "--quiet")
-        until(begun.exists)
+        begun.wait()
         running.kill()
         running.communicate()
         [execution] = engine.executions.list()
@@ -152,7 +200,7 @@ def test_a_process_that_is_killed_in_mid_run_shows_as_crashed_and_goes_on_where_
         assert (buried.id, buried.state) == (execution.id, ExecutionState.FAILED)
         assert buried.error is not None
         assert buried.error["code"] == "crashed"
-        go.touch()
+        go.open()
         resumed = launch("executions", "resume", execution.id, "--store", shared_url)
         assert ended(resumed) == 0
         after = engine.executions.get(execution.id)
@@ -161,30 +209,10 @@ def test_a_process_that_is_killed_in_mid_run_shows_as_crashed_and_goes_on_where_
         assert _value(engine, "counts", "first") == {"n": 1}
 
 
-def until(holds: Callable[[], bool], seconds: float = 60) -> None:
-    """Wait for something that another process does."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.01)
-
-
-def _fence(engine: app.Flo, execution_id: str) -> int:
-    execution = engine.executions.get(execution_id)
-    assert execution is not None
-    return execution.fence
-
-
 def _value(engine: app.Flo, table: str, key: str) -> Any:
     row = engine.data.get(table, key)
     assert row is not None
     return row.value
-
-
-def _seconds(instant: str) -> float:
-    from datetime import datetime
-
-    return datetime.fromisoformat(instant).timestamp()
 
 
 def _let_the_lease_run_out(engine: app.Flo, execution_id: str) -> None:

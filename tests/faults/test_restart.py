@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -14,7 +15,7 @@ from flo.engine import app
 from flo.engine.executions import ExecutionState
 
 from .conftest import STEP_TYPES, Launch, ended
-from .test_owners import until
+from .pulses import Pulses
 
 EXECUTIONS = 6
 ROUNDS = 40
@@ -68,7 +69,10 @@ def add(step_id: str, key: str) -> Any:
     }
 
 
-def test_work_goes_on_over_restarts_of_the_database_and_each_write_is_made_once(server: Server, launch: Launch) -> None:
+def test_work_goes_on_over_restarts_of_the_database_and_each_write_is_made_once(
+    server: Server, launch: Launch, tmp_path: Path
+) -> None:
+    pulses = Pulses(tmp_path / "pulses")
     loop = {
         "stepId": "each",
         "stepType": "core.for-each",
@@ -77,21 +81,25 @@ def test_work_goes_on_over_restarts_of_the_database_and_each_write_is_made_once(
             "concurrency": 2,
             "steps": [
                 add("shared", "shared"),
-                {"stepId": "own", "stepType": "fault.count", "input": {"key": "<< initial.name >>"}},
+                {
+                    "stepId": "own",
+                    "stepType": "fault.count",
+                    "input": {"key": "<< initial.name >>", "pulses": pulses.path},
+                },
             ],
         },
     }
     document = {"steps": [add("first", "first"), loop, add("last", "last")]}
-    with app.open(server.url, steps=[str(STEP_TYPES)]) as engine:
+    with pulses, app.open(server.url, steps=[str(STEP_TYPES)]) as engine:
         inputs: list[Any] = [{"name": f"e{at}", "items": list(range(ROUNDS))} for at in range(EXECUTIONS)]
         enqueued = engine.enqueue_many(engine.load(document), inputs)
         workers = [
             launch("worker", "--store", server.url, "--drain", "--lease", "3", "--concurrency", "3", "--quiet")
             for _ in range(2)
         ]
-        until(lambda: _done(engine, "shared") >= ROUNDS)
+        pulses.wait(ROUNDS)
         server.restart()
-        until(lambda: _done(engine, "shared") >= 3 * ROUNDS)
+        pulses.wait(2 * ROUNDS)
         server.restart()
         assert [ended(worker) for worker in workers] == [0, 0]
         for each in enqueued:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-import time
+from pathlib import Path
 from typing import Any
 
 from flo.engine import app
@@ -13,17 +13,18 @@ from flo.engine.executions import ExecutionState
 from flo.engine.stores.filters import EVERY, parse_where
 
 from .conftest import STEP_TYPES, Launch, ended
+from .pulses import Pulses
 
 EXECUTIONS = int(os.environ.get("FLO_TEST_STORM", "800"))
 """``make storm`` takes 20,000."""
 
 WORKERS = 8
-KILLING_SECONDS = 60.0 if EXECUTIONS >= 20_000 else 8.0
+KILLS = EXECUTIONS // 40
 LEASE = 2.0
 COUNTERS = 7
 
 
-def work() -> Any:
+def work(pulses: Pulses) -> Any:
     """Two writes in a transaction with their step, one by a step type's own hand that may fail afterwards."""
 
     def add(step_id: str, key: str) -> Any:
@@ -43,16 +44,22 @@ def work() -> Any:
         "options": {"retry": {"maxAttempts": 50, "delaySeconds": 0.05}},
         "steps": [
             add("first", "first-<< initial.n | modulo: 7 >>"),
-            {"stepId": "own", "stepType": "fault.count", "input": {"key": "own-<< initial.n >>", "chance": 0.3}},
+            {
+                "stepId": "own",
+                "stepType": "fault.count",
+                "input": {"key": "own-<< initial.n >>", "chance": 0.3, "pulses": pulses.path},
+            },
             add("last", "last-<< initial.n | modulo: 7 >>"),
         ],
     }
 
 
-def test_a_storm_of_kills_and_failures_loses_nothing_and_does_nothing_twice(shared_url: str, launch: Launch) -> None:
+def test_a_storm_of_kills_and_failures_loses_nothing_and_does_nothing_twice(
+    shared_url: str, launch: Launch, tmp_path: Path
+) -> None:
     chance = random.Random(7)
-    with app.open(shared_url, steps=[str(STEP_TYPES)]) as engine:
-        workflow = engine.load(work())
+    with Pulses(tmp_path / "pulses") as pulses, app.open(shared_url, steps=[str(STEP_TYPES)]) as engine:
+        workflow = engine.load(work(pulses))
         numbers = range(EXECUTIONS)
         for start in range(0, EXECUTIONS, 1000):
             engine.enqueue_many(workflow, [{"n": n} for n in numbers[start : start + 1000]])
@@ -63,17 +70,16 @@ def test_a_storm_of_kills_and_failures_loses_nothing_and_does_nothing_twice(shar
             )
 
         workers = [start_worker() for _ in range(WORKERS)]
-        until = time.monotonic() + KILLING_SECONDS
         killed = 0
-        while time.monotonic() < until:
-            time.sleep(chance.uniform(0.2, 0.8))  # between two kills: the length of the storm is its point
+        for _ in range(KILLS):
+            pulses.wait(chance.randint(1, 50))  # so much of the work, and the next one dies
             victim = chance.randrange(WORKERS)
             if workers[victim].poll() is None:
                 workers[victim].kill()
                 killed += 1
             workers[victim].communicate()
             workers[victim] = start_worker()
-        assert killed > 0
+        assert killed > KILLS // 2
         codes = [ended(worker, within=900) for worker in workers]
         assert codes == [0] * WORKERS
         _check(engine)

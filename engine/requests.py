@@ -27,6 +27,9 @@ from flo.engine.values import JsonObject, dump, place_text, plain
 JOB_STEP: Final = "job"
 """The one step of an execution whose handler is a step type."""
 
+MAX_INPUT: Final = 64 * 1024 * 1024
+"""An execution's input may have so many characters as JSON."""
+
 _KEPT_WORKFLOWS: Final = 64
 
 
@@ -186,7 +189,12 @@ def misfit(workflow: Workflow, initial: JsonObject) -> str | None:
 
 
 def _request(request: Request, options: JobOptions | None, target: str) -> Request:
-    """The same request, as a producer wants it."""
+    """The same request, as a producer wants it. Raises ``InputInvalid`` where its input is too large."""
+    characters = len(dump(request.input))
+    if characters > MAX_INPUT:
+        raise InputInvalid(
+            f"input of {target}", f"it has {characters:,} characters as JSON, the limit is {MAX_INPUT:,}"
+        )
     if options is None:
         return replace(request, queue=None)
     if not options.queue:

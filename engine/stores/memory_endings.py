@@ -190,7 +190,14 @@ def _end_of_wait(ledger: Ledger, kept: Kept, until: datetime | None, now: dateti
     tree = [kept, *below(ledger, kept, parts_only=True)]
     if any(_can_be_answered(ledger, one, wait) for one in tree for wait in one.waits.values()):
         return now
-    return until
+    return now if any(_was_cancelled_since(kept.row.claimed_at, part.row) for part in tree[1:]) else until
+
+
+def _was_cancelled_since(claimed_at: datetime | None, part: Execution) -> bool:
+    """Whether a part was cancelled under the owner of the whole, who may not have seen it."""
+    if part.state is not ExecutionState.CANCELLED or claimed_at is None or part.finished_at is None:
+        return False
+    return part.finished_at >= claimed_at
 
 
 def _can_be_answered(ledger: Ledger, kept: Kept, waiting: KeptWait) -> bool:

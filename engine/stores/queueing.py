@@ -133,8 +133,9 @@ class QueueStore(Protocol):
 
         ``Ended``: the final state, who waits for it woken; its effects are forgotten, unless it can be resumed, and its
         unfinished parts end with it. ``Again``, ``Released``: due after the delay. ``Parked``: suspended; due at once
-        where one of the waits of it, or of its children, can be answered already. Raises ``LeaseLost``. Where there is
-        no space for the entries, ``Ended`` of an execution is written without them.
+        where one of the waits of it, or of its children, can be answered already, or one of these was cancelled since
+        the claim. Raises ``LeaseLost``. Where there is no space for the entries, ``Ended`` of an execution is written
+        without them.
         """
 
     def queues(self) -> Sequence[QueueInfo]:

@@ -52,6 +52,15 @@ SELECT 1 FROM execution_waits w WHERE w.root_id = :root AND w.taken = false AND 
         SELECT 1 FROM executions e WHERE e.id = w.name AND e.finished_at IS NULL))
 ) LIMIT 1
 """
+_WAS_CANCELLED: Final = """
+WITH RECURSIVE parts (id, state, finished_at) AS (
+    SELECT e.id, e.state, e.finished_at FROM executions e WHERE e.parent_id = :root AND e.queue = ''
+    UNION ALL
+    SELECT e.id, e.state, e.finished_at FROM parts p JOIN executions e ON e.parent_id = p.id WHERE e.queue = ''
+)
+SELECT 1 FROM parts WHERE state = 'cancelled' AND finished_at >= :claimed_at LIMIT 1
+"""
+"""A part was cancelled under the owner of the whole, who may not have seen it."""
 
 
 def conclude(
@@ -158,4 +167,7 @@ def _end_of_wait(execute: Execute, held: Held, until: datetime | None) -> dateti
     """When an execution that waits is due. A part never is: the root is due for it."""
     if held.root_id != held.id:
         return None
-    return held.now if execute(_CAN_BE_ANSWERED, {"root": held.id}) else until
+    answered = execute(_CAN_BE_ANSWERED, {"root": held.id}) or execute(
+        _WAS_CANCELLED, {"root": held.id, "claimed_at": held.claimed_at}
+    )
+    return held.now if answered else until

@@ -10,7 +10,7 @@ import pytest
 
 from flo.engine.app import Flo
 from flo.engine.cancellation import Cancellation
-from flo.engine.errors import StepFailed, WorkflowInvalid
+from flo.engine.errors import InputInvalid, StepFailed, WorkflowInvalid
 from flo.engine.executions import DeadReason, ExecutionState, StepState
 from flo.engine.jobs import JOB_RETRY, LEASE
 from flo.engine.registry import Registry
@@ -358,3 +358,18 @@ def test_what_cannot_run_here_is_not_taken_from_where_it_can(house: House) -> No
     assert held is not None
     assert held.state is _S.PENDING
     assert house.engine.run_pending(run.execution_id).state is _S.SUCCESS
+
+
+def test_an_input_that_is_too_large_is_refused_with_its_size_and_nothing_is_stored(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flo.engine.requests.MAX_INPUT", 100)
+    given = {"text": "x" * 100}
+    for refused in (house.engine.run, house.engine.enqueue):
+        with pytest.raises(InputInvalid, match=r"111 characters as JSON, the limit is 100"):
+            refused({"steps": [act("a")]}, given)
+    assert house.engine.executions.list() == []
+    house.enqueue([step("put", "queue.enqueue", {"handler": "core.log", "input": {"message": "x" * 100}})])
+    ended = house.ends()
+    assert ended.state is _S.FAILED
+    assert "the limit is 100" in str((ended.error or {})["message"])

@@ -314,3 +314,22 @@ def test_holds_of_a_tree_are_renewed_together(store: Store, clock: FrozenClock) 
     clock.forward(SECOND)
     assert set(store.queue.renew([parent.hold, child.hold, forged], lease=MINUTE)) == {parent.hold, child.hold}
     assert found(store, child.execution.id).lease_until == START + SECOND + MINUTE
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_part_that_is_cancelled_before_the_whole_is_parked_makes_the_whole_due(
+    store: Store, clock: FrozenClock, deep: bool
+) -> None:
+    whole = held(store)
+    part = adopted(store, whole.hold, "sub")
+    cancelled = adopted(store, part.hold, "deeper") if deep else part
+    store.queue.conclude(cancelled.hold, Parked())
+    clock.forward(SECOND)
+    store.executions.cancel(cancelled.execution.id)
+    if deep:
+        store.queue.conclude(part.hold, Parked())
+    parked = store.queue.conclude(whole.hold, Parked())
+    assert parked.due_at == clock.now()
+    clock.forward(SECOND)
+    again = claimed_one(store)
+    assert store.queue.conclude(again.hold, Parked()).due_at is None, "once was enough"

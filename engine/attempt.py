@@ -180,7 +180,7 @@ def _call_in_transaction(
 ) -> Outcome:
     """Run the body, and record that the step ended, in one transaction."""
 
-    def transaction(owned: Owned) -> Outcome:
+    def transaction(owned: Owned) -> tuple[Outcome, StepRecord]:
         outcome = _body(work, frame, resolved, make_engine, deadline, owned.data)
         if outcome.operational_errors:
             raise _Undone(outcome)
@@ -188,20 +188,20 @@ def _call_in_transaction(
             raise RunCancelled("timed out")
         kept, characters = stored_output(work.type, outcome.output)
         work.outcome = outcome
-        work.recorded = work.record(End(StepState.SUCCESS, outcome.output), kept)
-        frame.strand.record_in(owned, work.recorded, characters)
-        return outcome
+        record = work.record(End(StepState.SUCCESS, outcome.output), kept)
+        frame.strand.record_in(owned, record, characters)
+        return outcome, record
 
-    def applied() -> Outcome | None:
+    def applied() -> tuple[Outcome, StepRecord] | None:
         """What an earlier try gave whose answer was lost, if it was committed."""
         stored = frame.run.executions.checkpoints(frame.run.execution.id, frame.prefix)
         for record in stored:
             if record.path == work.path and record.started_at == work.started_at and isinstance(record.output, Mapping):
-                return Outcome(record.output, warnings=record.notices)
+                return Outcome(record.output, warnings=record.notices), record
         return None
 
     try:
-        outcome = frame.strand.own(transaction, applied=applied)
+        outcome, work.recorded = frame.strand.own(transaction, applied=applied)
     except _Undone as undone:
         return undone.outcome
     frame.run.renewer.settle()

@@ -398,6 +398,30 @@ def test_a_run_whose_records_find_no_space_is_failed_in_the_store_and_says_why(
     assert "the disk is full" in execution.error["message"]
 
 
+def test_a_step_whose_commit_fails_has_failed_and_wrote_nothing(bench: Any, engine_over: Callable[..., Flo]) -> None:
+    store, fails = bench.engine.store, [True]
+
+    def own(hold: Any, work: Callable[..., Any], **named: Any) -> Any:
+        def full(owned: Any) -> Any:
+            done = work(owned)
+            if fails and fails.pop():
+                raise StoreFull("the disk is full")
+            return done
+
+        return store.queue.own(hold, full, **named)
+
+    put = {"stepId": "put", "stepType": "data-store.set", "input": {"tableName": "t", "key": "k", "value": 1}}
+    then = echo("then", {"succeeded": "<< put.$meta.success >>", "code": "<< put.$meta.error.code >>"})
+    result = engine_over(queue=Over(store.queue, own=own)).run({"steps": [{**put, "continueOnError": True}, then]})
+    assert (result.steps["put"]["status"], result.steps["put"]["error"]["code"]) == ("failed", "store_error")
+    assert result.steps["then"]["output"] == {"succeeded": False, "code": "store_error"}
+    assert [(step.path, step.state.value) for step in store.executions.steps(result.execution_id)] == [
+        ("put", "failed"),
+        ("then", "success"),
+    ]
+    assert store.data.get("t", "k") is None
+
+
 def test_a_hanging_step_of_a_graph_is_given_up_after_the_timeout(bench: Any) -> None:
     hang = {"stepId": "h", "stepType": "test.hang", "input": {"polite": False, "stubborn": True}, "dependsOn": []}
     result = bench.run([hang, echo("b", dependsOn=[])], options={"timeoutMilliseconds": 30})

@@ -13,6 +13,7 @@ from flo.engine.errors import FloError, RunCancelled, StepFailed
 from flo.engine.executions import Execution, ExecutionState
 from flo.engine.jobs import MAX_DEPTH, Delivery, Ended, Enqueued, JobOptions, Parked, Request
 from flo.engine.language.workflow import Workflow
+from flo.engine.patience import patiently
 from flo.engine.requests import Requests, misfit
 from flo.engine.run import Frame
 from flo.engine.step import Suspended
@@ -52,7 +53,10 @@ class Children:
         at = path if not tries else f"{path}#{tries + 1}"
         request = replace(request, parent_id=execution.id, parent_path=at, trigger="sub-workflow")
         frame.strand.flush()
-        adopted = self.queue.adopt(frame.run.journal.hold, request, lease=self.lease)
+        hold = frame.run.journal.hold
+        adopted = patiently(  # a child that an earlier try made is taken over
+            frame.run.clock, "start a workflow", lambda doubt: self.queue.adopt(hold, request, lease=self.lease)
+        )
         if isinstance(adopted, Execution):
             return self._result(path, adopted)
         child = adopted.execution

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-import random
-import threading
-from typing import Final
-
 from flo.engine.clock import Clock
-from flo.engine.errors import StoreUnavailable
 from flo.engine.executions import Execution
 from flo.engine.jobs import Conclusion, Ended, Entries, Hold, LeaseLost
+from flo.engine.patience import patiently
 from flo.engine.stores.store import Store
-
-log = logging.getLogger("flo.ending")
-
-END_SECONDS: Final = 30.0
-"""A server restarts within so long. An execution whose end is not written is delivered again."""
-
-_PAUSE_SECONDS: Final = 0.5
 
 
 def conclude(
     store: Store, clock: Clock, hold: Hold, conclusion: Conclusion, entries: Entries, of: Execution | None = None
 ) -> Execution:
     """End a claim, as ``QueueStore.conclude``; gives the execution as it stands then. A store that cannot be reached is
-    tried again for ``END_SECONDS``. Raises ``LeaseLost``, ``StoreError``."""
-    deadline = clock.monotonic() + END_SECONDS
-    doubt = False
-    while True:
+    tried again. Raises ``LeaseLost``, ``StoreError``."""
+
+    def once(doubt: bool) -> Execution:
         try:
             return store.queue.conclude(hold, conclusion, entries, of=of)
         except LeaseLost:
@@ -36,13 +23,8 @@ def conclude(
             if found is not None and _is_applied(found, hold, conclusion):
                 return found
             raise
-        except StoreUnavailable as unavailable:
-            if clock.monotonic() >= deadline:
-                raise
-            if not doubt:
-                log.warning("cannot write yet how the run ended, trying for %d s: %s", END_SECONDS, unavailable)
-            doubt = True
-        clock.wait(threading.Event(), _PAUSE_SECONDS * (0.5 + random.random()))
+
+    return patiently(clock, "write how a run ended", once)
 
 
 def _is_applied(found: Execution, hold: Hold, conclusion: Conclusion) -> bool:

@@ -6,16 +6,15 @@ execution that is delivered again finds the past whole, up to some instant, in e
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, Protocol, TypeVar
 
 from flo.engine.clock import Clock
-from flo.engine.errors import StoreUnavailable
 from flo.engine.executions import LogLine, StepRecord, StepState
 from flo.engine.jobs import Entries, Hold, LeaseLost
+from flo.engine.patience import patiently
 from flo.engine.stores.queueing import Owned, QueueStore
 from flo.engine.values import Json, JsonObject, dump
 
@@ -26,10 +25,6 @@ BATCH_CHARACTERS: Final = 4 * 1024 * 1024
 BATCH_SECONDS: Final = 0.5
 MAX_MESSAGE: Final = 64 * 1024
 
-PATIENCE_SECONDS: Final = 30.0
-"""A store that is away is tried again for so long: a server restarts within it, and nothing is lost meanwhile."""
-
-_PAUSE_SECONDS: Final = 0.5
 _WORTH_REMOVING: Final = 4 * 1024
 """An output that its iteration's record repeats is removed if it has more characters."""
 
@@ -204,25 +199,20 @@ class Strand:
     ) -> T:
         """Run ``work`` in one transaction with what was taken before.
 
-        A store that is away is tried again for ``PATIENCE_SECONDS``. Whether a transaction whose answer was lost had
-        been committed, ``applied`` tells: it gives what ``work`` gave then. Raises ``LeaseLost``, ``StoreError``.
+        A store that is away is tried again. Whether a transaction whose answer was lost had been committed,
+        ``applied`` tells: it gives what ``work`` gave then. Raises ``LeaseLost``, ``StoreError``.
         """
-        journal = self.journal
-        deadline = journal.clock.monotonic() + PATIENCE_SECONDS
-        lost_answer = False
-        while True:
-            try:
-                if lost_answer and (result := applied()) is not None:
-                    return result
-                return self._own_once(work, exclusive)
-            except LeaseLost as lost:
-                journal.on_lost(lost)
-                raise
-            except StoreUnavailable:
-                lost_answer = True
-                if journal.clock.monotonic() >= deadline:
-                    raise
-            journal.clock.wait(threading.Event(), _PAUSE_SECONDS * (0.5 + random.random()))
+
+        def once(doubt: bool) -> T:
+            if doubt and (result := applied()) is not None:
+                return result
+            return self._own_once(work, exclusive)
+
+        try:
+            return patiently(self.journal.clock, "write what a run did", once)
+        except LeaseLost as lost:
+            self.journal.on_lost(lost)
+            raise
 
     def record_in(self, owned: Owned, record: StepRecord, characters: int) -> None:
         """Store the record of a step with the transaction that is under way."""

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from flo.engine.app import Flo
-from flo.engine.ending import END_SECONDS, conclude
+from flo.engine.ending import conclude
 from flo.engine.errors import StoreFull, StoreUnavailable
 from flo.engine.executions import ExecutionState
 from flo.engine.jobs import NOTHING, Again, Conclusion, Delivery, Ended, LeaseLost, Parked, Released
+from flo.engine.patience import PATIENCE_SECONDS
 from flo.engine.values import JsonObject
 
 from .delivering import Over
@@ -131,7 +132,7 @@ def test_a_store_that_stays_away_is_told_after_a_while(bench: Any, engine_over: 
     before = bench.clock.monotonic()
     with pytest.raises(StoreUnavailable):
         engine_over(queue=away(bench.engine.store.queue, float("inf"))).run(SAY)
-    assert END_SECONDS <= bench.clock.monotonic() - before <= END_SECONDS + 2
+    assert PATIENCE_SECONDS <= bench.clock.monotonic() - before <= PATIENCE_SECONDS + 2
 
 
 def test_a_store_without_space_is_not_tried_again(bench: Any, engine_over: Callable[..., Flo]) -> None:
@@ -205,3 +206,24 @@ def test_what_a_step_that_was_given_up_had_in_hand_is_recorded_all_the_same(benc
     finish()
     assert [record.path for record in bench.engine.executions.steps(result.execution_id)] == ["say", "c"]
     assert bench.messages(result) == ["before"]
+
+
+@pytest.mark.parametrize("applied", [False, True])
+def test_a_part_that_is_started_while_the_store_is_away_is_started_once(
+    bench: Any, engine_over: Callable[..., Flo], applied: bool
+) -> None:
+    store, away = bench.engine.store, [True, True]
+
+    def adopt(*given: Any, **named: Any) -> Any:
+        if not away or not away.pop():
+            return store.queue.adopt(*given, **named)
+        if applied:
+            store.queue.adopt(*given, **named)
+        raise StoreUnavailable("gone for a moment")
+
+    part: JsonObject = {"steps": [{"stepId": "end", "stepType": "core.return", "input": {"n": 1}}]}
+    call = {"stepId": "call", "stepType": "core.sub-workflow", "input": {"workflow": part}}
+    result = engine_over(queue=Over(store.queue, adopt=adopt)).run({"steps": [call]})
+    assert result.state is ExecutionState.SUCCESS
+    assert result.steps["call"]["output"] == {"n": 1}
+    assert len(store.executions.list(parent=result.execution_id)) == 1

@@ -12,7 +12,8 @@ import pytest
 from flo.engine.errors import StoreFull, StoreUnavailable
 from flo.engine.executions import LogLine, StepRecord, StepState
 from flo.engine.jobs import LEASE, Entries, LeaseLost, Request
-from flo.engine.journal import BATCH, BATCH_CHARACTERS, MAX_MESSAGE, PATIENCE_SECONDS, Journal, Strand
+from flo.engine.journal import BATCH, BATCH_CHARACTERS, MAX_MESSAGE, Journal, Strand
+from flo.engine.patience import PATIENCE_SECONDS
 from flo.engine.stores.memory import MemoryStore
 from flo.engine.stores.queueing import Owned
 from flo.engine.testing import FrozenClock

@@ -194,7 +194,7 @@ def _call_in_transaction(
 
     def applied() -> tuple[Outcome, StepRecord] | None:
         """What an earlier try gave whose answer was lost, if it was committed."""
-        stored = frame.run.executions.checkpoints(frame.run.execution.id, frame.prefix)
+        stored = frame.run.past.checkpoints(frame.run.execution.id, frame.prefix)
         for record in stored:
             if record.path == work.path and record.started_at == work.started_at and isinstance(record.output, Mapping):
                 return Outcome(record.output, warnings=record.notices), record

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from flo.engine.cancellation import Cancellation
 from flo.engine.delivered import Delivered
-from flo.engine.errors import FloError, RunCancelled, StepFailed
+from flo.engine.errors import FloError, RunCancelled, StepFailed, StoreError
 from flo.engine.executions import Execution, ExecutionState
 from flo.engine.jobs import MAX_DEPTH, Delivery, Ended, Enqueued, JobOptions, Parked, Request
 from flo.engine.language.workflow import Workflow
@@ -48,14 +48,15 @@ class Children:
         execution = frame.run.execution
         if execution.depth >= MAX_DEPTH:
             raise StepFailed(self._too_deep(frame, target), code="too_deep", retryable=False)
-        request = self._request(target, initial)
+        clock = frame.run.clock
+        request = patiently(clock, "read a workflow", lambda doubt: self._request(target, initial))
         tries = self._failed[path]
         at = path if not tries else f"{path}#{tries + 1}"
         request = replace(request, parent_id=execution.id, parent_path=at, trigger="sub-workflow")
         frame.strand.flush()
         hold = frame.run.journal.hold
         adopted = patiently(  # a child that an earlier try made is taken over
-            frame.run.clock, "start a workflow", lambda doubt: self.queue.adopt(hold, request, lease=self.lease)
+            clock, "start a workflow", lambda doubt: self.queue.adopt(hold, request, lease=self.lease)
         )
         if isinstance(adopted, Execution):
             return self._result(path, adopted)
@@ -79,7 +80,7 @@ class Children:
         execution = frame.run.execution
         if execution.depth >= MAX_DEPTH:
             raise StepFailed(self._too_deep(frame, target), code="too_deep", retryable=False)
-        request = self._job(target, initial, options)
+        request = patiently(frame.run.clock, "read a workflow", lambda doubt: self._job(target, initial, options))
         request = replace(request, parent_id=execution.id, parent_path=path, trigger="workflow")
 
         def put(owned: Owned) -> Enqueued:
@@ -108,6 +109,8 @@ class Children:
             else:
                 workflow, version = self.requests.inline(target), None
             request = self.requests.of_workflow(workflow, version, initial, None)
+        except StoreError:
+            raise
         except FloError as error:
             raise StepFailed(str(error), code="invalid_workflow", retryable=False) from error
         if said := misfit(workflow, request.input):
@@ -117,6 +120,8 @@ class Children:
     def _job(self, target: str, initial: JsonObject, options: JobOptions) -> Request:
         try:
             return self.requests.of_target(target, initial, options)
+        except StoreError:
+            raise
         except FloError as error:
             raise StepFailed(str(error), code="invalid_input", retryable=False) from error
 
@@ -135,7 +140,7 @@ class Children:
         held: Execution | None = frame.run.execution
         while held is not None and len(chain) <= MAX_DEPTH + 1:
             chain.append(_name(held))
-            held = None if held.parent_id is None else frame.run.executions.get(held.parent_id)
+            held = None if held.parent_id is None else frame.run.past.get(held.parent_id)
         return f"executions call executions {MAX_DEPTH} deep, which is the limit: {' > '.join(reversed(chain))}"
 
 

@@ -13,6 +13,7 @@ FloError                 exit code 1: the user's mistake
 ├── RunCancelled         exit code 130: the run was asked to stop
 └── StoreError           exit code 2: the store could not do what was asked
     ├── StoreUnavailable cannot be reached, or refuses the password
+    │   └── StoreClosed  was closed by this program
     ├── StoreTooNew      written by a newer flo
     └── StoreFull        no space, or over a quota
 """
@@ -159,6 +160,10 @@ class StoreError(FloError):
 
 class StoreUnavailable(StoreError):
     """The store cannot be reached, or refuses the credentials."""
+
+
+class StoreClosed(StoreUnavailable):
+    """The store was closed by this program: it will not come back."""
 
 
 class StoreTooNew(StoreError):

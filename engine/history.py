@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 from flo.engine.executions import StepRecord, StepState
-from flo.engine.stores.base import ExecutionStore
+from flo.engine.past import Past
 
 
 class History:
     """The records of the steps of one frame, and of the loops in it. ``attempt`` is the attempt that runs now."""
 
-    def __init__(self, store: ExecutionStore, execution_id: str, attempt: int, prefix: str = "") -> None:
+    def __init__(self, past: Past, execution_id: str, attempt: int, prefix: str = "") -> None:
         self.attempt = attempt
-        self._store, self._execution_id, self._prefix = store, execution_id, prefix
-        self._records = {record.path: record for record in store.checkpoints(execution_id, prefix)}
+        self._past, self._execution_id, self._prefix = past, execution_id, prefix
+        self._records = {record.path: record for record in past.checkpoints(execution_id, prefix)}
 
     def find(self, path: str) -> StepRecord | None:
         """The record of the step at ``path``, if it ended."""
@@ -22,12 +22,12 @@ class History:
 
     def loop(self, path: str) -> LoopHistory:
         """What was done of the loop at ``path``."""
-        states = self._store.iteration_states(self._execution_id, path)
-        return LoopHistory(states, self._store.begun(self._execution_id, path))
+        states = self._past.iteration_states(self._execution_id, path)
+        return LoopHistory(states, self._past.begun(self._execution_id, path))
 
     def inside(self, prefix: str) -> History:
         """The history of an iteration in which steps have ended."""
-        return History(self._store, self._execution_id, self.attempt, prefix)
+        return History(self._past, self._execution_id, self.attempt, prefix)
 
 
 class LoopHistory:

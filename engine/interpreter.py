@@ -95,7 +95,7 @@ class _StepEngine:
         before: Callable[[int], bool] | None = None,
     ) -> Loop:
         run, block, path = self.frame.run, self.step.branches[branch], self.frame.path(self.step.id)
-        results = Results(run.execution.id, path, run.executions, self.frame.strand.flush)
+        results = Results(run.execution.id, path, run.past, self.frame.strand.flush)
 
         def iteration(inside: Frame) -> bool:
             self.interpreter.block(inside, block)

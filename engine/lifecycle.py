@@ -23,6 +23,8 @@ from flo.engine.interpreter import Interpreter
 from flo.engine.jobs import LEASE, NOTHING, Delivery, Ended, Hold, LeaseLost
 from flo.engine.journal import Journal, Strand
 from flo.engine.language.workflow import Workflow
+from flo.engine.past import Past
+from flo.engine.patience import patiently
 from flo.engine.renewal import Renewer
 from flo.engine.requests import Requests
 from flo.engine.run import MAX_ERRORS, Frame, Run, root_scope
@@ -89,12 +91,12 @@ class Runner:
             self.renewer.drop(hold)
 
     def _begin(self, delivery: Delivery, workflow: Workflow, cancellation: Cancellation) -> tuple[Run, Frame]:
-        execution = delivery.execution
+        execution, past = delivery.execution, Past(self.store.executions, self.clock)
         errors: list[Json] = []
         history = None
         if delivery.begun:
-            history = History(self.store.executions, execution.id, execution.attempt)
-            failures = self.store.executions.failures(execution.id, limit=MAX_ERRORS)
+            history = History(past, execution.id, execution.attempt)
+            failures = past.failures(execution.id, limit=MAX_ERRORS)
             errors = [held.error for held in failures if held.error is not None and held.error["path"] == held.path]
         journal = Journal(
             self.store.queue,
@@ -107,7 +109,7 @@ class Runner:
             execution=execution,
             workflow=workflow,
             data=self.store.data,
-            executions=self.store.executions,
+            past=past,
             clock=self.clock,
             bus=self.bus,
             journal=journal,
@@ -130,7 +132,8 @@ class Runner:
         """Seconds that this delivery has, by its timeouts and by the deadline of its execution."""
         bounds = [milliseconds / 1000 for milliseconds in (timeout_ms, workflow.options.timeout_ms) if milliseconds]
         if execution.deadline is not None:
-            bounds.append(max((execution.deadline - self.store.data.now()).total_seconds(), 0.0))
+            now = patiently(self.clock, "read the clock", lambda doubt: self.store.data.now())
+            bounds.append(max((execution.deadline - now).total_seconds(), 0.0))
         return min(bounds, default=None)
 
     def _finish(self, run: Run, frame: Frame, body: Body, started: float) -> Delivered:

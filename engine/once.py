@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from flo.engine.errors import RunCancelled
+from flo.engine.patience import patiently
 from flo.engine.run import Frame
 from flo.engine.stores.base import DataStore, Page, Row, Stored, Table, Updated
 from flo.engine.stores.changes import Change
@@ -34,19 +35,19 @@ class OnceStore:
         self._numbers: Counter[str] = Counter()
 
     def now(self) -> datetime:
-        return self._data.now()
+        return self._read(self._data.now)
 
     def get(self, table: str, key: str) -> Row | None:
-        return self._data.get(table, key)
+        return self._read(lambda: self._data.get(table, key))
 
     def query(self, table: str, where: Condition, order: Order = (), *, limit: int, cursor: str | None = None) -> Page:
-        return self._data.query(table, where, order, limit=limit, cursor=cursor)
+        return self._read(lambda: self._data.query(table, where, order, limit=limit, cursor=cursor))
 
     def count(self, table: str, where: Condition) -> int:
-        return self._data.count(table, where)
+        return self._read(lambda: self._data.count(table, where))
 
     def tables(self) -> Sequence[Table]:
-        return self._data.tables()
+        return self._read(self._data.tables)
 
     def set(
         self, table: str, key: str, value: Json, *, ttl: timedelta | None = None, if_absent: bool = False
@@ -103,6 +104,9 @@ class OnceStore:
 
     def remove_expired(self, limit: int = 1000) -> int:
         return self._frame.strand.own(lambda owned: owned.data.remove_expired(limit))
+
+    def _read(self, work: Callable[[], T]) -> T:
+        return patiently(self._frame.run.clock, f"read for step {self._path!r}", lambda doubt: work())
 
     def _once(
         self,

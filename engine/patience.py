@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from flo.engine.clock import Clock
-from flo.engine.errors import StoreUnavailable
+from flo.engine.errors import StoreClosed, StoreUnavailable
 
 log = logging.getLogger("flo.patience")
 
@@ -31,6 +31,8 @@ def patiently(clock: Clock, what: str, work: Callable[[bool], T]) -> T:
     while True:
         try:
             return work(doubt)
+        except StoreClosed:
+            raise
         except StoreUnavailable as away:
             if clock.monotonic() >= deadline:
                 raise

@@ -72,7 +72,7 @@ def _retried(run: Run, record: StepRecord, failure: Failure) -> bool:
     if record.attempts > 1 or failure.path == record.path:
         return record.attempts > 1
     prefix = failure.path[: len(failure.path) - len(failure.step_id)]
-    inside = run.executions.checkpoints(run.execution.id, prefix)
+    inside = run.past.checkpoints(run.execution.id, prefix)
     return any(held.path == failure.path and held.attempts > 1 for held in inside)
 
 
@@ -81,7 +81,7 @@ def _publish(frame: Frame, history: History, step: Step, types: Types, record: S
     step_type, scope, run = types[step.type], frame.scope, frame.run
     output = record.output if isinstance(record.output, dict) else None
     if output is not None and step_type.loops and LOOP_ITEMS not in output:
-        items = Results(run.execution.id, record.path, run.executions, frame.strand.flush)
+        items = Results(run.execution.id, record.path, run.past, frame.strand.flush)
         items.stored(int(str(output.get("count", 0))))
         output = {**output, LOOP_ITEMS: items}
     if output is not None:

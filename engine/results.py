@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, overload
 
 from flo.engine.executions import StepRecord
-from flo.engine.stores.base import ExecutionStore
+from flo.engine.past import Past
 from flo.engine.values import Json, JsonObject, LazyList, dump
 
 KEPT_CHARACTERS: Final = 256 * 1024
@@ -20,9 +20,9 @@ PAGE: Final = 200
 class Results(LazyList):
     """The results of a loop's iterations, in input order: ``{index, status, output, error?}``."""
 
-    def __init__(self, execution_id: str, path: str, store: ExecutionStore, flush: Callable[[], None]) -> None:
+    def __init__(self, execution_id: str, path: str, past: Past, flush: Callable[[], None]) -> None:
         self._execution_id, self._path = execution_id, path
-        self._store, self._flush = store, flush
+        self._past, self._flush = past, flush
         self._kept: dict[int, str] | None = {}
         self._characters = 0
         self._length = 0
@@ -75,7 +75,7 @@ class Results(LazyList):
 
     def _read(self, start: int) -> tuple[int, Sequence[Json]]:
         self._flush()
-        records = self._store.iterations(self._execution_id, self._path, start=start, limit=PAGE)
+        records = self._past.iterations(self._execution_id, self._path, start=start, limit=PAGE)
         return start, [result_of(record) for record in records]
 
 

@@ -19,9 +19,10 @@ from flo.engine.jobs import Enqueued, JobOptions
 from flo.engine.journal import MAX_MESSAGE, Journal, Strand
 from flo.engine.language.scope import Fresh, Missing, OnMissing, Scope
 from flo.engine.language.workflow import Workflow
+from flo.engine.past import Past
 from flo.engine.renewal import Renewer
 from flo.engine.step import Failure
-from flo.engine.stores.base import DataStore, ExecutionStore
+from flo.engine.stores.base import DataStore
 from flo.engine.values import Json, JsonObject, new_id, whole
 
 T = TypeVar("T", bound=Json)
@@ -38,7 +39,7 @@ class Run:
     execution: Execution
     workflow: Workflow
     data: DataStore
-    executions: ExecutionStore
+    past: Past
     clock: Clock
     bus: Bus
     journal: Journal

@@ -15,7 +15,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.string import TextLoader
 
-from flo.engine.errors import InputInvalid, StoreUnavailable
+from flo.engine.errors import InputInvalid, StoreClosed, StoreUnavailable
 from flo.engine.stores.postgres_errors import no_session
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -139,7 +139,7 @@ class Connections:
         while True:
             with self._lock:
                 if self._closed:
-                    raise StoreUnavailable(f"{self._address.shown} is closed")
+                    raise StoreClosed(f"{self._address.shown} is closed")
                 if self._process != os.getpid():  # forked: these sessions are the parent's, not to be used or ended
                     self._inherited, self._idle, self._process = self._idle, [], os.getpid()
                 connection = self._idle.pop() if self._idle else None

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from flo.engine.clock import Clock
-from flo.engine.errors import StoreFull, StoreUnavailable
+from flo.engine.errors import StoreClosed, StoreFull
 from flo.engine.instants import write_instant
 from flo.engine.stores.database import DriverFailed, Values
 from flo.engine.stores.sqlite_errors import translated
@@ -156,7 +156,7 @@ class SqliteDatabase:
 
     def _mine(self) -> _Connections:
         if self._closed:
-            raise StoreUnavailable(f"{self.url} is closed")
+            raise StoreClosed(f"{self.url} is closed")
         process = os.getpid()
         mine = self._connections.get(process)
         if mine is None:  # setdefault is one step, so that two threads agree

@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from flo.engine.errors import StoreUnavailable
+from flo.engine.errors import StoreClosed
 from flo.engine.stores.sqlite_errors import locked, store_error
 from flo.engine.stores.sqlite_files import BUSY_SECONDS, open_writer
 from flo.engine.stores.sqlite_turnstile import Turnstile
@@ -116,7 +116,7 @@ class Writer:
     def _enqueue(self, request: _Request) -> None:
         with self._changed:
             if self._closed:
-                raise StoreUnavailable(f"{self._place} is closed")
+                raise StoreClosed(f"{self._place} is closed")
             self._waiting.append(request)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="flo-sqlite-writer", daemon=True)

@@ -18,7 +18,7 @@ from .conftest import STEP_TYPES, Launch, ended
 from .pulses import Pulses
 
 EXECUTIONS = 6
-ROUNDS = 40
+ROUNDS = 25
 
 
 class Server:
@@ -80,7 +80,13 @@ def test_work_goes_on_over_restarts_of_the_database_and_each_write_is_made_once(
             "items": "<< initial.items >>",
             "concurrency": 2,
             "steps": [
+                {"stepId": "read", "stepType": "data-store.get", "input": {"tableName": "counts", "key": "first"}},
                 add("shared", "shared"),
+                {
+                    "stepId": "call",
+                    "stepType": "core.sub-workflow",
+                    "input": {"workflow": {"steps": [add("part", "part")]}, "inputs": {}},
+                },
                 {
                     "stepId": "own",
                     "stepType": "fault.count",
@@ -108,6 +114,7 @@ def test_work_goes_on_over_restarts_of_the_database_and_each_write_is_made_once(
             assert execution.state is ExecutionState.SUCCESS, execution.error
         assert _done(engine, "shared") == EXECUTIONS * ROUNDS
         assert [_done(engine, f"e{at}") for at in range(EXECUTIONS)] == [ROUNDS] * EXECUTIONS
+        assert _done(engine, "part") == EXECUTIONS * ROUNDS
         assert (_done(engine, "first"), _done(engine, "last")) == (EXECUTIONS, EXECUTIONS)
 
 

@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint format types layers generate check bench storm ci clean
+.PHONY: help install test lint format types layers generate check bench full ci clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,8 +42,8 @@ check: lint types layers test ## all of the above that checks, and that nothing 
 bench: install ## measure how fast it is, against what one would write by hand; takes minutes
 	$(BIN)/python -m benchmarks
 
-storm: install ## kill workers at random, 500 times, beside 20,000 executions; takes long
-	FLO_TEST_STORM=20000 $(BIN)/pytest tests/faults/test_storm.py
+full: install ## run the tests of kills, long loops and many rows at their full size; takes long
+	FLO_TEST_FULL=1 $(BIN)/pytest tests/faults tests/engine/test_long_loop.py tests/recipes
 
 ci: ## what the continuous integration runs, in a folder of its own
 	bash .ci/run

@@ -20,7 +20,7 @@ from flo.engine.values import Json
 
 from .conftest import Launch, ended
 
-ITERATIONS = int(os.environ.get("FLO_TEST_LONG", "4000"))
+ITERATIONS = 60_000 if "FLO_TEST_FULL" in os.environ else 1_500
 """``python -m benchmarks queue`` takes 60,000, and measures how long it takes to go on."""
 
 HALF = ITERATIONS // 2

@@ -15,8 +15,7 @@ from flo.engine.stores.filters import EVERY, parse_where
 from .conftest import STEP_TYPES, Launch, ended
 from .pulses import Pulses
 
-EXECUTIONS = int(os.environ.get("FLO_TEST_STORM", "800"))
-"""``make storm`` takes 20,000."""
+EXECUTIONS = 20_000 if "FLO_TEST_FULL" in os.environ else 500
 
 WORKERS = 8
 KILLS = EXECUTIONS // 40

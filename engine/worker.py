@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
-import random
 import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
+from flo.engine.chores import Chore, Outage, around, hand_on, listen, start
 from flo.engine.clock import Clock
 from flo.engine.errors import StoreError
 from flo.engine.events import Bus
@@ -46,8 +46,6 @@ must not be lost so often that they are taken for the culprit."""
 HOUSEKEEPING_SECONDS: Final = 60.0
 
 _BURY_LIMIT: Final = 100
-_FIRST_PAUSE: Final = 0.1
-_LONGEST_PAUSE: Final = 5.0
 _SHORTEST_WAIT: Final = 0.01
 _SPACING: Final = 0.02
 """On SQLite a worker is woken by every change of the file, its own checkpoints too."""
@@ -89,13 +87,13 @@ class Worker:
         after it. A store that is away is waited for.
         """
         over = threading.Event()
-        wakeups = self._listen(stop)
+        wakeups = listen("worker", lambda: self._store.queue.wakeups(self.queues), stop)
         if wakeups is None:
             return Tally({})
         slots = self._slots(wakeups)
         shift = _Shift(self, self._store, slots, wakeups)
-        _start("flo-worker-stop", lambda: _hand_on(stop, over, shift.wake))
-        _start("flo-housekeeping", lambda: self._keep_house(over))
+        start("flo-worker-stop", lambda: hand_on(stop, over, shift.wake))
+        start("flo-housekeeping", lambda: self._keep_house(over))
         self._renewer.start_process(READY_SECONDS if self.lease.total_seconds() < LEASE.total_seconds() else 0.0)
         grace = 0.0
         try:
@@ -118,21 +116,6 @@ class Worker:
             freed=wakeups.wake,
         )
 
-    def _listen(self, stop: threading.Event) -> Wakeups | None:
-        """Listen for what comes due, as soon as the store can be reached."""
-        found: list[Wakeups] = []
-
-        def listen() -> float:
-            found.append(self._store.queue.wakeups(self.queues))
-            return 0.0
-
-        listening = Chore("listen to its queues", listen, Outage())
-        while not found and not stop.is_set():
-            listening.attempt()
-            if not found:
-                stop.wait(listening.wait())
-        return found[0] if found else None
-
     def _keep_house(self, over: threading.Event) -> None:
         while not over.is_set():
             try:
@@ -141,65 +124,7 @@ class Worker:
                 if over.is_set():  # the store was closed
                     return
                 log.warning("cannot tidy the store up: %s", error)
-            over.wait(_around(HOUSEKEEPING_SECONDS))
-
-
-class Outage:
-    """Whether the store is away for a worker, and since what: told once, at its beginning and at its end."""
-
-    def __init__(self) -> None:
-        self._failing: set[str] = set()
-
-    def failed(self, chore: str, error: StoreError) -> None:
-        """A chore met the store away."""
-        if not self._failing:
-            log.warning("the worker cannot %s, trying again: %s", chore, error)
-        self._failing.add(chore)
-
-    def went_well(self, chore: str) -> None:
-        """A chore was done."""
-        if self._failing:
-            self._failing.discard(chore)
-            if not self._failing:
-                log.warning("the worker can %s again", chore)
-
-
-class Chore:
-    """Something that is done again and again; ``work`` says in how many seconds the next time is.
-
-    A store that is away delays it, by pauses that grow and differ between workers.
-    """
-
-    def __init__(self, name: str, work: Callable[[], float], outage: Outage) -> None:
-        self._name, self._work, self._outage = name, work, outage
-        self._due = -math.inf
-        self._failures = 0
-
-    def attempt(self) -> bool:
-        """Do it, if it is due; says whether that went well."""
-        if self.wait() > 0:
-            return False
-        try:
-            pause = self._work()
-        except StoreError as error:
-            self._outage.failed(self._name, error)
-            longest = min(_FIRST_PAUSE * 2.0 ** min(self._failures, 10), _LONGEST_PAUSE)
-            self._failures += 1
-            self._due = time.monotonic() + longest * random.uniform(0.5, 1.0)
-            return False
-        self._outage.went_well(self._name)
-        self._failures = 0
-        self._due = time.monotonic() + pause
-        return True
-
-    def hasten(self, due: float = -math.inf) -> None:
-        """Let it be due now, or at ``due`` on the machine's clock if that is later, unless the store is away."""
-        if not self._failures:
-            self._due = min(self._due, due)
-
-    def wait(self) -> float:
-        """Seconds until it is due."""
-        return max(0.0, self._due - time.monotonic())
+            over.wait(around(HOUSEKEEPING_SECONDS))
 
 
 class _Shift:
@@ -207,7 +132,7 @@ class _Shift:
 
     def __init__(self, worker: Worker, store: Store, slots: Slots, wakeups: Wakeups) -> None:
         self._worker, self._store, self._slots, self._wakeups = worker, store, slots, wakeups
-        outage = Outage()
+        outage = Outage("worker")
         self._claiming = Chore("claim executions", self._claim, outage)
         self._burying = Chore("end what nobody will", self._bury, outage)
         self._checking = Chore("ask for its claims", self._check, outage)
@@ -287,7 +212,7 @@ class _Shift:
             self._asking.hasten()
         if len(claimed.deliveries) == free:
             return 0.0
-        pause = _around(POLL_SECONDS)
+        pause = around(POLL_SECONDS)
         if claimed.next_due is None:
             return pause
         # what is due and yet not given (a full limit, an end that is to be written) must not be asked for all the time
@@ -324,7 +249,7 @@ class _Shift:
             why = execution.reason or (execution.error or {}).get("message", "")
             name = execution.workflow or execution.handler or "a workflow without a name"
             log.warning("execution %s of %s was ended: %s, %s", execution.id, name, execution.state, why)
-        return 0.0 if len(ended) >= _BURY_LIMIT else _around(BURY_SECONDS)
+        return 0.0 if len(ended) >= _BURY_LIMIT else around(BURY_SECONDS)
 
     def _check(self) -> float:
         """Find out which claims are not valid any more: taken over, or cancelled from elsewhere."""
@@ -339,22 +264,4 @@ class _Shift:
         self._drained = self._store.queue.idle(self._worker.queues)
         if not self._drained:
             self._claiming.hasten()
-        return _around(DRAIN_SECONDS)
-
-
-def _around(seconds: float) -> float:
-    """A fifth more or less, so that workers do not act in step."""
-    return seconds * random.uniform(0.8, 1.2)
-
-
-def _start(name: str, work: Callable[[], None]) -> None:
-    threading.Thread(target=work, name=name, daemon=True).start()
-
-
-def _hand_on(stop: threading.Event, over: threading.Event, wake: Callable[[], None]) -> None:
-    """Wake the worker when it shall stop. The event is the caller's and may never be set."""
-    while not stop.wait(1.0):
-        if over.is_set():
-            return
-    if not over.is_set():
-        wake()
+        return around(DRAIN_SECONDS)

@@ -22,7 +22,7 @@ from flo.engine.stores.memory import MemoryStore
 from flo.engine.stores.postgres import PostgresStore
 from flo.engine.stores.sqlite import SqliteStore
 from flo.engine.stores.store import Store
-from flo.engine.worker import SUSPECT, Chore, Outage, Worker
+from flo.engine.worker import SUSPECT, Worker
 
 from .working import Deliverer, enqueued, job
 
@@ -347,25 +347,6 @@ def test_what_is_due_and_not_given_is_not_asked_for_without_a_pause(shop: Make) 
     assert enough.wait(PATIENCE)
     made.stopped()
     assert claims[6] - claims[5] >= 0.2
-
-
-def test_pauses_grow_while_the_store_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr("flo.engine.worker.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("flo.engine.worker.random.uniform", lambda low, high: high)
-
-    def fail() -> float:
-        raise StoreUnavailable("gone")
-
-    chore = Chore("try", fail, Outage())
-    pauses: list[float] = []
-    for _ in range(8):
-        assert not chore.attempt()
-        pauses.append(round(chore.wait(), 3))
-        chore.hasten()
-        assert chore.wait() > 0, "nothing makes it ask a store that is away before its time"
-        now[0] += chore.wait()
-    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
 
 
 def test_what_has_lost_several_workers_runs_alone(store: Store, shop: Make) -> None:

@@ -1,0 +1,1 @@
+"""Schedules: when they fire, and who sees to it."""

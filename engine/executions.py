@@ -79,8 +79,9 @@ class Execution:
     ``definition`` is the document it started with, as JSON text, ``digest`` its SHA-256 in hex. ``queue`` is None where
     no queue delivers it: it runs in the process that made it, or as a part of its ``parent_id``. ``attempt`` counts
     from 1, ``deliveries`` how often a worker got it, ``expiries`` how often that worker was not heard of again, and
-    ``fence`` rises with each claim. ``worker`` and ``lease_until`` are of the claim that holds it now. ``reason`` is
-    set where it is a dead letter, ``replayed_as`` once that was replayed.
+    ``fence`` rises with each claim. ``trigger`` says what started it (``manual``, ``schedule``, ``event``, …),
+    ``trigger_id`` which trigger that was. ``worker`` and ``lease_until`` are of the claim that holds it now.
+    ``reason`` is set where it is a dead letter, ``replayed_as`` once that was replayed.
     """
 
     id: str
@@ -96,6 +97,7 @@ class Execution:
     output: Json = None
     error: JsonObject | None = None
     trigger: str = "manual"
+    trigger_id: str | None = None
     attempt: int = 1
     handler: str | None = None
     queue: str | None = None
@@ -131,6 +133,7 @@ class Execution:
             "status": self.state.value,
             "reason": None if self.reason is None else self.reason.value,
             "trigger": self.trigger,
+            "triggerId": self.trigger_id,
             "queue": self.queue,
             "priority": self.priority,
             "key": self.key,

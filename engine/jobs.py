@@ -40,6 +40,7 @@ class Request:
     it. ``delay`` counts from the store's now and replaces ``run_at``. At most ``concurrency_limit`` executions of one
     ``concurrency_key`` run at a moment (None: what the queue allows, or one); ``when_full`` says whether another one
     waits, or is rejected. ``identity`` is what two requests of one idempotency ``key`` must have in common.
+    ``trigger_id`` is of the trigger that fired it, ``led_by`` the depth of the execution whose end did.
     """
 
     definition: str
@@ -59,6 +60,8 @@ class Request:
     concurrency_limit: int | None = None
     when_full: Literal["queue", "reject"] = "queue"
     trigger: str = "manual"
+    trigger_id: str | None = None
+    led_by: int = 0
     parent_id: str | None = None
     parent_path: str | None = None
     replay_of: str | None = None

@@ -21,7 +21,8 @@ def check_batch(requests: Sequence[Request]) -> None:
 
 
 def new_execution(request: Request, now: datetime, parent_depth: int) -> Execution:
-    """What a request asks for, ``pending`` from its time on; its own root. ``parent_depth`` is 0 without a parent."""
+    """What a request asks for, ``pending`` from its time on; its own root. ``parent_depth`` is that of its parent,
+    which it need not have."""
     run_at = now + request.delay if request.delay is not None else request.run_at or now
     return Execution(
         id=request.id,
@@ -33,6 +34,7 @@ def new_execution(request: Request, now: datetime, parent_depth: int) -> Executi
         state=ExecutionState.PENDING,
         created_at=now,
         trigger=request.trigger,
+        trigger_id=request.trigger_id,
         handler=request.handler,
         queue=request.queue or None,
         priority=request.priority,
@@ -45,7 +47,7 @@ def new_execution(request: Request, now: datetime, parent_depth: int) -> Executi
         parent_id=request.parent_id,
         parent_path=request.parent_path,
         root_id=request.id,
-        depth=parent_depth + 1,
+        depth=(request.led_by if request.parent_id is None else parent_depth) + 1,
         replay_of=request.replay_of,
     )
 

@@ -18,6 +18,7 @@ from flo.engine.jobs import Attempt, Enqueued, Request, Retention, Wait
 from flo.engine.stores.changes import Change
 from flo.engine.stores.filters import Condition
 from flo.engine.stores.ordering import Order
+from flo.engine.triggers import WantedTrigger
 from flo.engine.values import Json, JsonObject
 
 
@@ -189,10 +190,22 @@ class StoredWorkflow:
 class WorkflowStore(Protocol):
     """Workflows by name, each with its versions."""
 
-    def save(self, name: str, document: str, *, pinned_id: str | None = None) -> StoredWorkflow:
+    def save(
+        self,
+        name: str,
+        document: str,
+        *,
+        pinned_id: str | None = None,
+        triggers: Sequence[WantedTrigger] | None = None,
+    ) -> StoredWorkflow:
         """Store a document under ``name``: version 1, or one higher than the newest. The newest stored again unchanged
         (the same digest) makes no new version. ``pinned_id`` keeps the workflow's identity through a rename: the
-        workflow that has this id gets the new name. Concurrent calls give distinct versions."""
+        workflow that has this id gets the new name. Concurrent calls give distinct versions.
+
+        ``triggers`` are those that the document declares, None where that is not known; in the same transaction they
+        are brought in step: added, removed, changed. One that stays as it is keeps its revision; one whose ``timing``
+        stays keeps ``anchor`` and ``cursor``, else both are now. Whether it is on changes only where the document says
+        so anew. One of the same name that a person added is declared from then on; those of other names stay."""
 
     def get(self, name: str, version: int | None = None) -> StoredWorkflow | None:
         """The newest version of ``name`` (or of the workflow whose id is ``name``), or the one asked for."""

@@ -8,8 +8,10 @@ from flo.engine.stores.memory_executions import MemoryExecutions
 from flo.engine.stores.memory_ledger import Ledger
 from flo.engine.stores.memory_queue import MemoryQueue
 from flo.engine.stores.memory_rows import MemoryData
+from flo.engine.stores.memory_triggers import MemoryTriggers
 from flo.engine.stores.memory_workflows import MemoryWorkflows
 from flo.engine.stores.queueing import QueueStore
+from flo.engine.stores.triggering import TriggerStore
 from flo.engine.values import JsonObject
 
 
@@ -22,9 +24,11 @@ class MemoryStore:
         self._rows = MemoryData(clock)
         ledger = Ledger(clock)
         self.data: DataStore = self._rows
-        self.workflows: WorkflowStore = MemoryWorkflows(clock)
+        workflows = MemoryWorkflows(ledger)
+        self.workflows: WorkflowStore = workflows
         self.executions: ExecutionStore = MemoryExecutions(ledger)
         self.queue: QueueStore = MemoryQueue(ledger, self._rows)
+        self.triggers: TriggerStore = MemoryTriggers(ledger, workflows)
 
     def migrate(self) -> int:
         return 0

@@ -9,7 +9,7 @@ from flo.engine.executions import DeadReason, Execution, ExecutionState
 from flo.engine.instants import write_instant
 from flo.engine.jobs import MAX_EXPIRIES
 from flo.engine.stores.memory_claims import is_live
-from flo.engine.stores.memory_endings import end
+from flo.engine.stores.memory_endings import end, see_end
 from flo.engine.stores.memory_ledger import NO_QUEUE, Kept, Ledger
 from flo.engine.values import JsonObject
 
@@ -31,6 +31,7 @@ def bury(ledger: Ledger, limit: int) -> Sequence[Kept]:
             kept = ledger.kept[execution_id]
             if not kept.row.state.final:  # else what it is a part of has taken it along
                 end(ledger, kept, state, now, error=error(kept.row), reason=reason)
+                see_end(ledger, kept, now)
                 buried.append(kept)
 
     end_those(_late_since, ExecutionState.TIMED_OUT, _late)

@@ -9,6 +9,7 @@ from typing import cast
 
 from flo.engine.executions import Execution, LogLine, StepRecord
 from flo.engine.jobs import Attempt, Wait
+from flo.engine.triggers import Firing, Trigger, WantedTrigger
 from flo.engine.values import Json, JsonObject, dump, storable
 
 
@@ -55,6 +56,18 @@ def copied_attempt(attempt: Attempt) -> Attempt:
 
 def copied_wait(wait: Wait) -> Wait:
     return replace(wait, details=copied_object(wait.details), answer=copied_error(wait.answer))
+
+
+def copied_wanted(wanted: WantedTrigger) -> WantedTrigger:
+    return replace(wanted, config=copied_object(wanted.config))
+
+
+def copied_trigger(trigger: Trigger) -> Trigger:
+    return replace(trigger, config=copied_object(trigger.config))
+
+
+def copied_firing(firing: Firing) -> Firing:
+    return replace(firing, error=copied_error(firing.error))
 
 
 def _without_nul(value: Json) -> Json:

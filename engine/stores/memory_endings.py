@@ -11,7 +11,9 @@ from flo.engine.errors import NotFound
 from flo.engine.executions import MOVES, RESUMABLE, DeadReason, Execution, ExecutionState, IllegalMove
 from flo.engine.jobs import Again, Attempt, Conclusion, Ended, Hold, LeaseLost, Parked, Released
 from flo.engine.stores.memory_copies import copied, copied_error
-from flo.engine.stores.memory_ledger import NO_QUEUE, Kept, KeptWait, Ledger
+from flo.engine.stores.memory_ledger import NO_QUEUE, Kept, KeptFiring, KeptWait, Ledger
+from flo.engine.stores.standing import SCHEDULERS
+from flo.engine.triggers import Firing
 from flo.engine.values import Json, JsonObject
 
 _PARENT_ENDED: Final[JsonObject] = {"code": "parent_ended", "message": "what it was a part of has ended"}
@@ -44,6 +46,7 @@ def conclude(ledger: Ledger, kept: Kept, conclusion: Conclusion) -> None:
             if not state.final:
                 raise IllegalMove(kept.row.id, kept.row.state, state)
             end(ledger, kept, state, now, output=copied(output), error=copied_error(error), reason=reason)
+            see_end(ledger, kept, now)
         case Again(delay, error):
             keep_attempt(ledger, kept, "retrying", now, error)
             due = now + delay
@@ -93,6 +96,19 @@ def end(
     if kept.is_part:
         wake_root(ledger, kept, now)
     _tell_of_free_place(ledger, kept)
+
+
+def see_end(ledger: Ledger, kept: Kept, now: datetime) -> None:
+    """Let the end of an execution be a slot, which is due, of each trigger that waits for it. Not for parts that only
+    ended with what they are a part of."""
+    row = kept.row
+    for standing in ledger.triggers.values():
+        trigger, slot = standing.trigger, f"{row.id}:{row.attempt}"
+        awaits = trigger.kind == "event" and trigger.enabled and trigger.awaits == row.workflow is not None
+        if awaits and row.state in standing.states and (trigger.id, slot) not in ledger.firings:
+            firing = Firing(trigger.id, slot, "due", now)
+            ledger.put(ledger.firings, (trigger.id, slot), KeptFiring(firing, next(ledger.numbers), row.id, row.state))
+            ledger.tell(SCHEDULERS)
 
 
 def is_over_with_parent(row: Execution) -> bool:

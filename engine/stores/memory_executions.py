@@ -18,7 +18,7 @@ from flo.engine.stores.memory_copies import (
     copied_step,
     copied_wait,
 )
-from flo.engine.stores.memory_endings import below, check_move, end, find, reopen, wake_root
+from flo.engine.stores.memory_endings import below, check_move, end, find, reopen, see_end, wake_root
 from flo.engine.stores.memory_enqueue import enqueue, insert
 from flo.engine.stores.memory_ledger import KeptSignal, Ledger
 from flo.engine.stores.memory_retention import prune, purge_dead
@@ -142,6 +142,8 @@ class MemoryExecutions:
             moved = [one for one in (kept, *below(ledger, kept)) if not one.row.state.final]
             for one in reversed(moved):  # parts before what they are a part of, whose end would end them
                 end(ledger, one, ExecutionState.CANCELLED, now, error=_CANCELLED)
+                if one is kept or not one.is_part:
+                    see_end(ledger, one, now)
             return [one.row.id for one in moved]
 
     def resume(self, execution_id: str) -> Execution:

@@ -1,7 +1,8 @@
-"""What the memory store keeps of executions, and transactions over it."""
+"""What the memory store keeps of executions and triggers, and transactions over it."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from flo.engine.executions import Execution, ExecutionState, LogLine, StepRecord
 from flo.engine.jobs import Attempt, Limits, Wait
 from flo.engine.stores.memory_due import DueOrder
 from flo.engine.stores.memory_wakeups import Bell
+from flo.engine.stores.standing import Standing
+from flo.engine.triggers import Firing
 from flo.engine.values import JsonObject
 
 K = TypeVar("K")
@@ -69,8 +72,20 @@ class Kept:
         return self.row.queue is None and self.row.parent_id is not None
 
 
+@dataclass(frozen=True, slots=True)
+class KeptFiring:
+    """A firing as it is kept, and the execution whose end was seen, with its state then. ``number`` rises with what is
+    written."""
+
+    firing: Firing
+    number: int
+    subject: str | None = None
+    state: ExecutionState | None = None
+
+
 class Ledger:
-    """The executions of one store. Every change happens inside ``transaction``, which undoes it on an exception.
+    """The executions and triggers of one store. Every change happens inside ``transaction``, which undoes it on an
+    exception.
 
     The lock comes before that of ``MemoryData``; the bell's is the last.
     """
@@ -90,6 +105,10 @@ class Ledger:
         self.order = DueOrder(self._row)
         self.paused: set[str] = set()
         self.limits: dict[str, Limits] = {}
+        self.triggers: dict[str, Standing] = {}
+        self.firings: dict[tuple[str, str], KeptFiring] = {}
+        """By trigger and slot."""
+        self.numbers = itertools.count(1)
         self._lock = threading.RLock()
         self._depth = 0
         self._undo: list[Callable[[], object]] = []
@@ -151,6 +170,12 @@ class Ledger:
         else:
             self._undo.append(lambda: mapping.pop(key))
         mapping[key] = value
+
+    def drop(self, mapping: dict[K, V], key: K) -> V:
+        """Remove an entry of one of its mappings; gives it."""
+        before = mapping.pop(key)
+        self._undo.append(lambda: mapping.__setitem__(key, before))
+        return before
 
     def _row(self, execution_id: str) -> Execution | None:
         kept = self.kept.get(execution_id)

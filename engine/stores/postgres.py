@@ -14,7 +14,10 @@ from flo.engine.stores.postgres_wakeups import PostgresWakeups
 from flo.engine.stores.queueing import QueueStore
 from flo.engine.stores.sql import SqlExecutions
 from flo.engine.stores.sql_queue import SqlQueue
+from flo.engine.stores.sql_triggers import SqlTriggers
 from flo.engine.stores.sql_workflows import SqlWorkflows
+from flo.engine.stores.standing import SCHEDULERS
+from flo.engine.stores.triggering import TriggerStore
 from flo.engine.stores.vitals import read_common_vitals
 from flo.engine.values import JsonObject
 
@@ -34,6 +37,7 @@ class PostgresStore:
             wakeups=lambda queues: PostgresWakeups(address, queues),
             claim=partial(postgres_claims.claim, database),
         )
+        self.triggers: TriggerStore = SqlTriggers(database, wakeups=lambda: PostgresWakeups(address, [SCHEDULERS]))
 
     @classmethod
     def open(cls, url: str, clock: Clock | None = None, *, connections: int = 32) -> PostgresStore:

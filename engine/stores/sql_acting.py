@@ -9,7 +9,7 @@ from flo.engine.errors import InputInvalid, NotFound
 from flo.engine.executions import RESUMABLE, Execution, ExecutionState, IllegalMove
 from flo.engine.jobs import Enqueued, Request
 from flo.engine.stores.database import Database, Execute
-from flo.engine.stores.sql_endings import tell_of_places
+from flo.engine.stores.sql_endings import see_ends, tell_of_places
 from flo.engine.stores.sql_enqueue import enqueue_in
 from flo.engine.stores.sql_lists import listed, one_of
 from flo.engine.stores.sql_plans import by_index
@@ -34,7 +34,10 @@ _CANCEL: Final = """
 UPDATE executions SET state = 'cancelled', finished_at = :now, due_at = NULL, lease_token = NULL, output = NULL,
     error = :error
 WHERE id {ids} AND finished_at IS NULL
-RETURNING id, queue, root_id, concurrency_key
+RETURNING id, queue, root_id, concurrency_key, EXISTS (
+    SELECT 1 FROM triggers t
+    WHERE t.awaits = executions.workflow AND t.kind = 'event' AND t.enabled AND t.states LIKE '%,cancelled,%'
+)
 """
 
 _FORGET_EFFECTS: Final = "DELETE FROM execution_effects WHERE execution_id {ids}"
@@ -64,6 +67,8 @@ _APPROVAL: Final = (
 )
 _DECIDE: Final = "UPDATE execution_waits SET answer = :answer WHERE execution_id = :id AND path = :path"
 
+_Cancelled = tuple[str, str, str, str | None, bool]
+
 
 def cancel(database: Database, execution_id: str) -> Sequence[str]:
     """As ``ExecutionStore.cancel``."""
@@ -71,7 +76,7 @@ def cancel(database: Database, execution_id: str) -> Sequence[str]:
 
     def work(execute: Execute) -> Sequence[str]:
         by_index(execute, dialect)
-        cancelled: list[tuple[str, str, str, str | None]] = []
+        cancelled: list[_Cancelled] = []
         # an owner may have started more until its row was locked: look again until nothing is left
         while ids := [row[0] for row in execute(_UNFINISHED, {"id": execution_id})]:
             lock(execute, dialect, ids)
@@ -81,10 +86,14 @@ def cancel(database: Database, execution_id: str) -> Sequence[str]:
         _check_moved(execute, execution_id, cancelled)
         moved = [row[0] for row in cancelled]
         execute(_FORGET_EFFECTS.format(ids=one_of(dialect, "ids")), {"ids": listed(dialect, moved)})
-        woken = wake_after(execute, dialect, moved, {root for _, queue, root, _ in cancelled if queue == NO_QUEUE})
+        woken = wake_after(execute, dialect, moved, {one[2] for one in cancelled if one[1] == NO_QUEUE})
         notify(execute, dialect, woken)
-        keys = {key for *_, key in cancelled if key is not None}
-        tell_of_places(database, execute, {queue for _, queue, _, _ in cancelled}, keys)
+        keys = {key for _, _, _, key, _ in cancelled if key is not None}
+        tell_of_places(database, execute, {queue for _, queue, *_ in cancelled}, keys)
+        # a part that only ends with what it is a part of is no end of its own
+        awaited = [one for one, queue, *_, seen in cancelled if seen and (queue != NO_QUEUE or one == execution_id)]
+        if awaited:
+            see_ends(database, execute, awaited)
         return moved
 
     return database.write(work, vital=True)
@@ -169,7 +178,7 @@ def replay_dead(database: Database, execution_id: str, request: Request) -> Enqu
     return database.write(work)
 
 
-def _check_moved(execute: Execute, execution_id: str, cancelled: Sequence[tuple[str, str, str, str | None]]) -> None:
+def _check_moved(execute: Execute, execution_id: str, cancelled: Sequence[_Cancelled]) -> None:
     if not any(moved == execution_id for moved, *_ in cancelled):
         raise IllegalMove(execution_id, _state(execute, execution_id), ExecutionState.CANCELLED)
 

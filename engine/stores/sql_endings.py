@@ -11,6 +11,7 @@ from flo.engine.stores.sql_lists import listed, one_of
 from flo.engine.stores.sql_queues import notify
 from flo.engine.stores.sql_rows import json_text
 from flo.engine.stores.sql_waking import wake_after
+from flo.engine.stores.standing import SCHEDULERS
 
 PARENT_ENDED: Final = "parent_ended"
 """The code of a part that was cancelled since what it was a part of had ended."""
@@ -21,6 +22,9 @@ UNION ALL
 SELECT 'wait', w.root_id FROM execution_waits w WHERE w.kind = 'execution' AND w.taken = false AND w.name {ids}
 UNION ALL
 SELECT DISTINCT 'effect', f.execution_id FROM execution_effects f WHERE f.execution_id {ids}
+UNION ALL
+SELECT 'trigger', t.id FROM executions e JOIN triggers t ON t.awaits = e.workflow
+WHERE e.id {ids} AND t.kind = 'event' AND t.enabled AND t.states LIKE '%,' || e.state || ',%'
 """
 """What an end has to see to; mostly there is nothing."""
 
@@ -45,6 +49,16 @@ DELETE FROM execution_effects WHERE execution_id IN (
 )
 """
 
+# no trigger is locked, and nobody else writes this slot, so that nobody waits
+_SEE: Final = """
+INSERT INTO firings (trigger_id, slot, outcome, at, subject, state)
+SELECT t.id, e.id || ':' || e.attempt, 'due', :now, e.id, e.state
+FROM executions e JOIN triggers t ON t.awaits = e.workflow
+WHERE e.id {ids} AND t.kind = 'event' AND t.enabled AND t.states LIKE '%,' || e.state || ',%'
+ORDER BY e.id, t.id
+ON CONFLICT (trigger_id, slot) DO NOTHING
+"""
+
 _OF_QUEUE: Final = "SELECT q.name FROM queues q WHERE q.name {queues} AND q.max_running IS NOT NULL"
 _OF_KEYS: Final = """
 SELECT q.name FROM queues q WHERE q.keyed AND EXISTS (
@@ -56,7 +70,8 @@ SELECT q.name FROM queues q WHERE q.keyed AND EXISTS (
 
 def see_to(database: Database, execute: Execute, ended: Collection[str]) -> None:
     """Do what goes with the end of executions, whose rows say already that they have ended: their unfinished parts
-    end with them, their effects are forgotten where nobody can resume them, and who waits for them comes due.
+    end with them, their effects are forgotten where nobody can resume them, who waits for them comes due, and their
+    ends are seen by triggers; not those of the parts.
 
     A new statement, which sees every wait that was there before the rows were locked.
     """
@@ -64,6 +79,8 @@ def see_to(database: Database, execute: Execute, ended: Collection[str]) -> None
     ids, values = one_of(dialect, "ids"), {"ids": listed(dialect, ended)}
     left = execute(_LEFT.format(ids=ids), values)
     kinds = {kind for kind, _ in left}
+    if "trigger" in kinds:
+        see_ends(database, execute, ended)
     if "part" in kinds:
         gone = [row[0] for row in execute(_PARTS.format(ids=ids) + _LOCK[dialect], values)]
         error = {"code": PARENT_ENDED, "message": "what it was a part of has ended"}
@@ -73,6 +90,13 @@ def see_to(database: Database, execute: Execute, ended: Collection[str]) -> None
         execute(_FORGET.format(ids=one_of(dialect, "ids")), values)
     if "wait" in kinds:
         notify(execute, dialect, wake_after(execute, dialect, ended, ()))
+
+
+def see_ends(database: Database, execute: Execute, ended: Collection[str]) -> None:
+    """Let the ends of executions be slots, which are due, of the triggers that wait for them."""
+    values = {"ids": listed(database.dialect, ended)}
+    execute(_SEE.format(ids=one_of(database.dialect, "ids")), values)
+    notify(execute, database.dialect, [SCHEDULERS])
 
 
 def tell_of_places(database: Database, execute: Execute, queues: Collection[str], keys: Collection[str]) -> None:

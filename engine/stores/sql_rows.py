@@ -22,7 +22,8 @@ EXECUTION: Final = (
     "e.id, e.workflow, e.version, e.digest, d.document, e.input, e.state, e.created_at, e.started_at, e.finished_at,"
     " e.output, e.error, e.trigger_kind, e.attempt, e.handler, e.queue, e.priority, e.run_at, e.due_at, e.deadline,"
     " e.idempotency_key, e.concurrency_key, e.concurrency_limit, e.deliveries, e.expiries, e.fence, e.worker,"
-    " e.claimed_at, e.parent_id, e.parent_path, e.root_id, e.depth, e.dead_reason, e.replay_of, e.replayed_as"
+    " e.claimed_at, e.parent_id, e.parent_path, e.root_id, e.depth, e.dead_reason, e.replay_of, e.replayed_as,"
+    " e.trigger_id"
 )
 FROM_EXECUTIONS: Final = "FROM executions e JOIN definitions d ON d.digest = e.digest"
 CHANGED: Final = EXECUTION.replace("e.", "").replace(
@@ -47,12 +48,12 @@ INSERT INTO executions (id, workflow, version, digest, input, state, output, err
                         queue, priority, run_at, due_at, deadline, idempotency_key, request_identity, concurrency_key,
                         concurrency_limit, deliveries, expiries, lease_token, fence, worker, claimed_at, parent_id,
                         parent_path, root_id, depth, dead_reason, replay_of, replayed_as, created_at, started_at,
-                        finished_at)
+                        finished_at, trigger_id)
 VALUES (:id, :workflow, :version, :digest, :input, :state, :output, :error, :trigger_kind, :attempt, :handler,
         :queue, :priority, :run_at, :due_at, :deadline, :idempotency_key, :request_identity, :concurrency_key,
         :concurrency_limit, :deliveries, :expiries, :lease_token, :fence, :worker, :claimed_at, :parent_id,
         :parent_path, :root_id, :depth, :dead_reason, :replay_of, :replayed_as, :created_at, :started_at,
-        :finished_at)
+        :finished_at, :trigger_id)
 """
 
 
@@ -77,6 +78,7 @@ def execution_of(database: Database, row: tuple[Any, ...]) -> Execution:
         output=read_json(row[10]),
         error=read_json(row[11]),
         trigger=row[12],
+        trigger_id=row[35],
         attempt=row[13],
         handler=row[14],
         queue=row[15] or None,
@@ -115,6 +117,7 @@ def execution_values(execution: Execution, *, token: str | None = None, identity
         "output": json_or_null(execution.output),
         "error": json_or_null(execution.error),
         "trigger_kind": execution.trigger,
+        "trigger_id": execution.trigger_id,
         "attempt": execution.attempt,
         "handler": execution.handler,
         "queue": execution.queue or NO_QUEUE,

@@ -10,6 +10,8 @@ from flo.engine.errors import InputInvalid
 from flo.engine.stores.base import StoredWorkflow
 from flo.engine.stores.database import Database, Execute
 from flo.engine.stores.sql_rows import DEFINE
+from flo.engine.stores.sql_standing import bring_in_step
+from flo.engine.triggers import WantedTrigger
 from flo.engine.values import new_id
 
 _COLUMNS: Final = "w.id, w.name, v.version, v.digest, d.document, v.created_at"
@@ -28,6 +30,10 @@ RETURNING id
 _ADD_VERSION: Final = (
     "INSERT INTO workflow_versions (workflow_id, version, digest, created_at) VALUES (:id, :version, :digest, :now)"
 )
+_MOVE_TRIGGERS: Final = """
+UPDATE triggers SET workflow_id = :new, revision = revision + 1, updated_at = :now WHERE workflow_id = :old
+"""
+"""What was prepared for the workflow under its old name is refused."""
 
 
 class SqlWorkflows:
@@ -36,7 +42,14 @@ class SqlWorkflows:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def save(self, name: str, document: str, *, pinned_id: str | None = None) -> StoredWorkflow:
+    def save(
+        self,
+        name: str,
+        document: str,
+        *,
+        pinned_id: str | None = None,
+        triggers: Sequence[WantedTrigger] | None = None,
+    ) -> StoredWorkflow:
         digest = hashlib.sha256(document.encode()).hexdigest()
         fresh = pinned_id or new_id()
 
@@ -44,6 +57,8 @@ class SqlWorkflows:
             if pinned_id is not None:
                 _rename(execute, name, pinned_id)
             identity = execute(_CLAIM_NAME, {"id": fresh, "name": name})[0][0]
+            if triggers is not None:  # before definitions, as who fires one does
+                bring_in_step(self._database, execute, identity, name, triggers)
             newest = execute(f"SELECT {_COLUMNS} {_FROM} WHERE w.id = :id AND {_NEWEST}", {"id": identity})
             if not newest or newest[0][3] != digest:
                 version = newest[0][2] + 1 if newest else 1
@@ -84,9 +99,11 @@ def _rename(execute: Execute, name: str, pinned_id: str) -> None:
         )
     if pinned:
         execute("UPDATE workflows SET name = :name WHERE id = :id", {"name": name, "id": pinned_id})
+        execute(_MOVE_TRIGGERS, {"old": pinned_id, "new": pinned_id})
     elif holder:
         for statement in (
             "UPDATE workflows SET id = :new WHERE id = :old",
             "UPDATE workflow_versions SET workflow_id = :new WHERE workflow_id = :old",
+            _MOVE_TRIGGERS,
         ):
             execute(statement, {"new": pinned_id, "old": holder[0][0]})

@@ -14,11 +14,13 @@ from flo.engine.stores.database import Execute
 from flo.engine.stores.queueing import QueueStore
 from flo.engine.stores.sql import SqlExecutions
 from flo.engine.stores.sql_queue import SqlQueue
+from flo.engine.stores.sql_triggers import SqlTriggers
 from flo.engine.stores.sql_workflows import SqlWorkflows
 from flo.engine.stores.sqlite_data import SqliteData
 from flo.engine.stores.sqlite_database import Joined, SqliteDatabase, Transaction
 from flo.engine.stores.sqlite_files import check_synchronous, create
 from flo.engine.stores.sqlite_wakeups import SqliteWakeups
+from flo.engine.stores.triggering import TriggerStore
 from flo.engine.stores.vitals import read_common_vitals
 from flo.engine.values import JsonObject
 
@@ -33,6 +35,7 @@ class SqliteStore:
         self.workflows: WorkflowStore = SqlWorkflows(database)
         self.executions: ExecutionStore = SqlExecutions(database)
         self.queue: QueueStore = SqlQueue(database, data=_rows_inside, wakeups=lambda queues: SqliteWakeups(path))
+        self.triggers: TriggerStore = SqlTriggers(database, wakeups=lambda: SqliteWakeups(path))
 
     @classmethod
     def open(cls, path: Path, clock: Clock, *, synchronous: str = "FULL") -> SqliteStore:

@@ -42,7 +42,7 @@ def check_input(node: Node, label: str, report: Report) -> Recheck:
     place as people read it."""
     found: dict[Place, Holder] = {}
     holes = _holes(node, report)
-    shape = opened(_filled(node.input, holes) if holes else node.input, _marks, found)
+    shape = opened(_filled(node.input, holes) if holes else node.input, marks_of, found)
     for violation in against(validator(node.type.schema), shape):
         report.error((*node.place, "input", *violation.place), violation.message)
     asked = [place for place, held in found.items() if held.asked]
@@ -91,7 +91,8 @@ def _is_template(value: Json) -> bool:
     return isinstance(value, str) and has_marks(value)
 
 
-def _marks(text: str) -> Marks:
+def marks_of(text: str) -> Marks:
+    """What templates a text holds."""
     if not has_marks(text):
         return "none"
     try:

@@ -16,10 +16,12 @@ from flo.engine.checking.input_schema import input_violations, schema_violations
 from flo.engine.checking.problems import Report
 from flo.engine.checking.references import check_early_path
 from flo.engine.checking.tree import every
+from flo.engine.checking.triggers import check_triggers
 from flo.engine.errors import ExpressionInvalid, InputInvalid, Problem, WorkflowInvalid
 from flo.engine.language.templates import Template, compile_template
 from flo.engine.language.workflow import Block, Options, Workflow
 from flo.engine.registry import Registry
+from flo.engine.triggers import WantedTrigger
 from flo.engine.values import Json, JsonObject, Place, dump, place_text
 
 
@@ -43,27 +45,36 @@ def load(data: str | bytes | Mapping[str, Json], registry: Registry, source: str
         problem = Problem("", invalid.message, line=invalid.line, column=invalid.column)
         raise WorkflowInvalid(source, [problem]) from invalid
     report = Report()
-    block, key = _compile(document, registry, report)
+    compiled = _compile(document, registry, report)
     told = report.told(document)
     if report.failed:
         raise WorkflowInvalid(source, told)
-    return Checked(_workflow(document, block, key), told)
+    return Checked(_workflow(document, compiled), told)
 
 
-def _compile(document: Document, registry: Registry, report: Report) -> tuple[Block, Template | None]:
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """What was compiled of a document."""
+
+    block: Block
+    concurrency_key: Template | None
+    triggers: tuple[WantedTrigger, ...]
+
+
+def _compile(document: Document, registry: Registry, report: Report) -> _Compiled:
     """Check and compile a document, and check those inside it."""
     check_document(document, report)
     root, names = gather(document.meaning.get("steps"), registry, report)
     block = Compiler(names, report, document.shown).block(root)
     _check_input_schema(document, report)
-    _check_triggers(document, report)
+    triggers = check_triggers(document, report, _early_template)
     key = _concurrency_key(document, report)
     advise(root, document.meaning, report)
     for node in every(root):
         for field in node.type.documents:
             if isinstance(held := node.input.get(field), Mapping):
                 _check_inside(held, (*node.place, "input", field), registry, report)
-    return block, key
+    return _Compiled(block, key, triggers)
 
 
 def _check_inside(held: JsonObject, place: Place, registry: Registry, report: Report) -> None:
@@ -99,16 +110,6 @@ def _early_template(value: Json, place: Place, report: Report) -> Template:
     return template
 
 
-def _check_triggers(document: Document, report: Report) -> None:
-    triggers = document.meaning.get("triggers")
-    for at, trigger in enumerate(triggers if isinstance(triggers, list) else ()):
-        config = trigger.get("config") if isinstance(trigger, Mapping) else None
-        for kind, held in config.items() if isinstance(config, Mapping) else ():
-            for name in ("initialData", "idempotencyKey"):
-                if isinstance(held, Mapping) and name in held:
-                    _early_template(held[name], ("triggers", at, "config", kind, name), report)
-
-
 def _concurrency_key(document: Document, report: Report) -> Template | None:
     options = document.meaning.get("options")
     if not isinstance(options, Mapping) or not isinstance(options.get("concurrencyKey"), str):
@@ -116,7 +117,7 @@ def _concurrency_key(document: Document, report: Report) -> Template | None:
     return _early_template(options["concurrencyKey"], ("options", "concurrencyKey"), report)
 
 
-def _workflow(document: Document, block: Block, key: Template | None) -> Workflow:
+def _workflow(document: Document, compiled: _Compiled) -> Workflow:
     meaning: Any = document.meaning
     text = document.text if document.text is not None else dump(document.whole)
     schema = meaning.get("inputSchema")
@@ -125,14 +126,14 @@ def _workflow(document: Document, block: Block, key: Template | None) -> Workflo
         text=text,
         digest=sha256(text.encode()).hexdigest(),
         source=document.source,
-        block=block,
-        options=_options(meaning.get("options", {}), key),
+        block=compiled.block,
+        options=_options(meaning.get("options", {}), compiled.concurrency_key),
         name=meaning.get("name"),
         pinned_id=meaning.get("id"),
         initial=meaning.get("initial", {}),
         input_schema={"not": {}} if schema is False else schema if isinstance(schema, Mapping) else None,
         environment=meaning.get("environment"),
-        triggers=meaning.get("triggers", ()),
+        triggers=compiled.triggers,
     )
 
 

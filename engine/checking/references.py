@@ -15,7 +15,7 @@ from flo.engine.language.scope import META, ROOTS
 from flo.engine.values import Place
 
 EVERYWHERE: Final = frozenset({"initial", "$vars", "$env", "$connections", "$execution", "$errors", "$util"})
-BEFORE_THE_RUN: Final = frozenset({"initial", "$env", "$execution", "$util"})
+BEFORE_THE_RUN: Final = frozenset({"initial", "$env", "$connections", "$util"})
 """What is there before a run has begun: for triggers and concurrency keys."""
 LOOP_NAMES: Final = ROOTS - EVERYWHERE
 

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 from flo.engine.language.scope import OnMissing, Scope
 from flo.engine.retry import ONCE, Retry
+from flo.engine.triggers import WantedTrigger
 from flo.engine.values import Json, JsonObject
 
 
@@ -107,4 +108,4 @@ class Workflow:
     initial: JsonObject = field(default_factory=dict)
     input_schema: JsonObject | None = None
     environment: str | None = None
-    triggers: Sequence[JsonObject] = ()
+    triggers: Sequence[WantedTrigger] = ()

@@ -191,13 +191,14 @@ def test_a_long_list_is_checked_in_time_that_grows_with_it(check: Check) -> None
 
 
 def test_what_is_resolved_before_a_run_sees_what_is_there_then(check: Check, told: Told) -> None:
-    schedule = {"cron": "* * * * *", "initialData": {"since": "<< $util.now >>", "id": "<< $execution.id >>"}}
+    schedule = {"cron": "* * * * *", "initialData": {"since": "<< $util.now >>", "at": "<< initial.scheduledAt >>"}}
     trigger = {"type": "schedule", "config": {"schedule": schedule}}
     document = {"steps": [say("a")], "triggers": [trigger], "options": {"concurrencyKey": "<< initial.tenant >>"}}
     assert check(document).warnings == ()
-    schedule["initialData"] = {"x": "<< a.y >>"}
+    schedule["initialData"] = {"x": "<< a.y >>", "y": "<< $execution.id >>"}
     document["options"] = {"concurrencyKey": "<< $vars.x >>"}
     assert [line.partition(";")[0] for line in told(document)] == [
         "triggers[0].config.schedule.initialData.x: 'a' is not there before the run begins",
+        "triggers[0].config.schedule.initialData.y: '$execution' is not there before the run begins",
         "options.concurrencyKey: '$vars' is not there before the run begins",
     ]

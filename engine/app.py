@@ -29,6 +29,9 @@ from flo.engine.registry import Registry
 from flo.engine.renewal import Renewer, StartDeputy
 from flo.engine.renewal_process import starter
 from flo.engine.requests import Requests, misfit
+from flo.engine.schedule.firing import Firer
+from flo.engine.schedule.operating import Triggers
+from flo.engine.schedule.scheduler import Scheduler
 from flo.engine.stores.base import DataStore, ExecutionStore, StoredWorkflow, WorkflowStore
 from flo.engine.stores.store import Store
 from flo.engine.values import Json, JsonObject
@@ -38,7 +41,8 @@ from flo.engine.worker import Worker
 class Flo:
     """An open engine: use it as a context manager, or close it.
 
-    ``data``, ``executions`` and ``workflows`` are the parts of its store. Safe to use from many threads.
+    ``data``, ``executions`` and ``workflows`` are the parts of its store, ``triggers`` is what people do with triggers.
+    Safe to use from many threads.
     """
 
     def __init__(
@@ -57,6 +61,8 @@ class Flo:
         self._housekeeper = Housekeeper(store, self._requests, clock)
         self._attendant = Attendant(self._runner, self._housekeeper)
         self._operations = Operations(store, self._requests)
+        self._firer = Firer(self._requests, clock)
+        self.triggers = Triggers(store, self._requests, self._firer, self.bus)
 
     @property
     def data(self) -> DataStore:
@@ -167,6 +173,10 @@ class Flo:
             housekeeper=self._housekeeper.sweep,
         )
 
+    def scheduler(self) -> Scheduler:
+        """A scheduler for the triggers of the store: ``run`` it. What it fires, workers run."""
+        return Scheduler(self.store, self._firer, self.bus)
+
     def run_pending(
         self, execution_id: str, *, cancelled: threading.Event | None = None, timeout_ms: float | None = None
     ) -> RunResult:
@@ -230,12 +240,15 @@ class Flo:
         return workflow if isinstance(workflow, Workflow) else self.load(workflow), None
 
     def add(self, workflow: Workflow | Mapping[str, Json] | Path) -> StoredWorkflow:
-        """Store a workflow under its name: a new version, unless the newest is the same."""
+        """Store a workflow under its name: a new version, unless the newest is the same; its triggers are brought in
+        step with it."""
         if not isinstance(workflow, Workflow):
             workflow = self.load(workflow)
         if workflow.name is None:
             raise FloError(f"{workflow.source} has no name: a workflow needs one to be stored")
-        return self.workflows.save(workflow.name, workflow.text, pinned_id=workflow.pinned_id)
+        return self.workflows.save(
+            workflow.name, workflow.text, pinned_id=workflow.pinned_id, triggers=workflow.triggers
+        )
 
     def close(self) -> None:
         """End the engine's threads and give the store's connections back."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from flo.engine.executions import Execution, LogLine, StepRecord
 from flo.engine.jobs import Wait
+from flo.engine.triggers import Firing, Trigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,14 @@ class ExecutionWaits:
     waits: Sequence[Wait]
 
 
+@dataclass(frozen=True, slots=True)
+class TriggerFired:
+    """A scheduler dealt with a slot of a trigger: ``firing`` says how."""
+
+    trigger: Trigger
+    firing: Firing
+
+
 Event = (
     ExecutionStarted
     | ExecutionEnded
@@ -95,6 +104,7 @@ Event = (
     | StepRetried
     | LoopAdvanced
     | LineLogged
+    | TriggerFired
 )
 Listener = Callable[[Event], None]
 

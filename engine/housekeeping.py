@@ -1,4 +1,4 @@
-"""Takes away what is over: expired rows and old executions, a bounded number at a time, beside other work."""
+"""Takes away what is over: expired rows, old executions and firings, a bounded number at a time, beside other work."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ log = logging.getLogger("flo.housekeeping")
 SWEEP_SECONDS: Final = 60.0
 SWEEP_ROWS: Final = 1_000
 SWEEP_EXECUTIONS: Final = 500
+SWEEP_FIRINGS: Final = 10_000
 
 _BATCH: Final = 100
+_FIRINGS_BATCH: Final = 1_000
 
 
 class Housekeeper:
-    """Removes rows that have expired, and executions past their retention.
+    """Removes rows that have expired, executions past their retention, and what triggers did that long ago.
 
     Expired rows are invisible already; this gives their space back. What ``options.retention`` of a stored workflow
     says holds for its executions, the usual ``Retention`` for all others.
@@ -46,6 +48,7 @@ class Housekeeper:
             self._due = now + SWEEP_SECONDS
         try:
             self._store.data.remove_expired(SWEEP_ROWS)
+            self._forget_firings(Retention())
             removed = self._prune(Retention(), SWEEP_EXECUTIONS)
             if removed:
                 log.info("removed %d executions past their retention", removed)
@@ -59,6 +62,15 @@ class Housekeeper:
             wanted = retention or self._own_retentions().get(workflow, Retention())
             return self._remove(wanted, None, workflow=workflow)
         return self._prune(retention or Retention(), None)
+
+    def _forget_firings(self, usual: Retention) -> None:
+        """Remove some of what became of slots, as long ago, and as many, as is usual for executions."""
+        assert usual.age is not None, "what is usual has both bounds"
+        assert usual.count is not None, "what is usual has both bounds"
+        before = self._store.data.now() - usual.age
+        for _ in range(SWEEP_FIRINGS // _FIRINGS_BATCH):
+            if self._store.triggers.prune(before, keep=usual.count, limit=_FIRINGS_BATCH) < _FIRINGS_BATCH:
+                return
 
     def _prune(self, usual: Retention, most: int | None) -> int:
         own = self._own_retentions()

@@ -18,6 +18,7 @@ from flo.engine.events import (
     StepEnded,
     StepRetried,
     StepStarted,
+    TriggerFired,
 )
 from flo.engine.instants import write_instant
 from flo.engine.values import JsonObject, dump
@@ -74,6 +75,8 @@ def as_json(event: Event) -> JsonObject:
         case LineLogged(line):
             told = {key: value for key, value in line.as_json().items() if key != "number"}  # the store gives it later
             return {"event": "lineLogged", **told}
+        case TriggerFired(trigger, firing):
+            return {"event": "triggerFired", "trigger": trigger.full_name, **firing.as_json()}
 
 
 class EventPrinter:

@@ -144,7 +144,8 @@ def engine_over(bench: Workbench) -> Iterator[Callable[..., Flo]]:
 
     def make(**parts: Any) -> Flo:
         held = bench.engine.store
-        whole = {name: getattr(held, name) for name in ("data", "workflows", "executions", "queue", "url", "close")}
+        names = ("data", "workflows", "executions", "queue", "triggers", "url", "close")
+        whole = {name: getattr(held, name) for name in names}
         store: Any = SimpleNamespace(**{**whole, **parts})
         opened.append(Flo(store, bench.engine.registry, bench.clock))
         return opened[-1]

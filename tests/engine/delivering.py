@@ -133,7 +133,9 @@ class Owner:
         self.registry = Registry([*(INSTALLED[name] for name in INSTALLED), *self._step_types()])
         queue = Over(store.queue, own=self._writing(store.queue.own), conclude=self._writing(store.queue.conclude))
         executions = Over(store.executions, iterations=self._reading(store.executions.iterations))
-        facade: Any = SimpleNamespace(data=store.data, workflows=store.workflows, executions=executions, queue=queue)
+        facade: Any = SimpleNamespace(
+            data=store.data, workflows=store.workflows, executions=executions, queue=queue, triggers=store.triggers
+        )
         requests = Requests(self.registry, store.workflows, clock)
         self.renewer = Renewer(facade, clock)
         self.runner = Runner(

@@ -126,3 +126,17 @@ def test_executions_of_a_workflow_whose_step_types_are_not_there_are_kept_as_usu
     bench.clock.forward(timedelta(days=15))
     housekeeper(bench).sweep()
     assert ids(bench) == set()
+
+
+def test_what_became_of_slots_is_forgotten_with_its_time(bench: Any) -> None:
+    engine = bench.engine
+    engine.add({**RUN, "name": "flow", "triggers": [{"name": "t", "type": "manual"}]})
+    engine.triggers.fire("flow/t")
+    housekeeper(bench).sweep()
+    assert len(engine.triggers.firings("flow/t")) == 1
+    bench.clock.forward(timedelta(days=13))
+    engine.triggers.fire("flow/t")
+    keeper = housekeeper(bench)
+    bench.clock.forward(timedelta(days=2))
+    keeper.sweep()
+    assert len(engine.triggers.firings("flow/t")) == 1

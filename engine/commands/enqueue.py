@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import click
 
 from flo.engine import app
-from flo.engine.commands.options import duration, json_option, steps_option, store_option
+from flo.engine.commands.options import duration, instant, json_option, steps_option, store_option
 from flo.engine.commands.output import note, print_json, print_json_list, warn, write
 from flo.engine.commands.sources import check_file, find_stored, names_file, object_argument, one_stdin
 from flo.engine.errors import did_you_mean
@@ -20,14 +20,6 @@ from flo.engine.language.workflow import Workflow
 from flo.engine.values import JsonObject
 
 _PRIORITIES = click.IntRange(-(2**31), 2**31 - 1)
-
-
-def instant(value: str) -> datetime:
-    """Read an option: an RFC 3339 instant."""
-    found = parse_instant(value)
-    if found is None:
-        raise click.BadParameter(f"{value!r} is no instant with a zone; write 2030-01-31T09:00:00Z or …T09:00:00+01:00")
-    return found
 
 
 def instant_or_duration(value: str) -> datetime | timedelta:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import click
 
-from flo.engine.instants import parse_duration
+from flo.engine.instants import parse_duration, parse_instant
 
 store_option = click.option(
     "--store",
@@ -31,4 +31,12 @@ def duration(value: str) -> timedelta:
     found = parse_duration(value) or parse_duration(f"{value}s")
     if not found:
         raise click.BadParameter(f"{value!r} is no duration above zero; write seconds, or 250ms, 90s, 5m, 2h")
+    return found
+
+
+def instant(value: str) -> datetime:
+    """Read an option: an RFC 3339 instant."""
+    found = parse_instant(value)
+    if found is None:
+        raise click.BadParameter(f"{value!r} is no instant with a zone; write 2030-01-31T09:00:00Z or …T09:00:00+01:00")
     return found

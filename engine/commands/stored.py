@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import click
 
@@ -10,6 +12,7 @@ from flo.engine import app
 from flo.engine.commands.options import json_option, steps_option, store_option
 from flo.engine.commands.output import note, print_json, print_json_list, print_table, warn, write
 from flo.engine.commands.sources import check_file
+from flo.engine.commands.trigger_words import next_fires, standing
 from flo.engine.instants import write_instant
 from flo.engine.reading import parse_json
 from flo.engine.stores.base import StoredWorkflow
@@ -23,6 +26,7 @@ from flo.engine.values import JsonObject
 @json_option
 def add(files: tuple[str, ...], store: str | None, steps: tuple[str, ...], as_json: bool) -> None:
     """Store workflows under their names. The same name again makes a new version; the same document does not.
+    Their triggers are brought in step, and how each stands is told; with --json their names stand under 'triggers'.
 
     Every file is checked before the first one is stored. 'flo add -' reads from standard input: paste.
     """
@@ -30,13 +34,15 @@ def add(files: tuple[str, ...], store: str | None, steps: tuple[str, ...], as_js
         checked = [check_file(engine, file) for file in files]
         for warning in (warning for one in checked for warning in one.warnings):
             warn(str(warning))
-        added = [engine.add(one.workflow) for one in checked]
+        added = [_Added.of(engine, engine.add(one.workflow)) for one in checked]
     if as_json:
-        answers = [_as_json(stored) for stored in added]
+        answers = [{**_as_json(one.stored), "triggers": list(one.triggers)} for one in added]
         print_json(answers[0] if len(answers) == 1 else answers)
     else:
-        for stored in added:
-            note(f"{stored.name!r} is stored, version {stored.version}")
+        for one in added:
+            note(f"{one.stored.name!r} is stored, version {one.stored.version}")
+            for name, stands in one.triggers.items():
+                note(f"{name!r} {stands}")
 
 
 @click.command("list", short_help="List the stored workflows.")
@@ -70,6 +76,21 @@ def show(name: str, version: int | None, store: str | None, as_json: bool) -> No
         write(stored.document)
         if sys.stdout.isatty() and not stored.document.endswith("\n"):
             write("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """A workflow that was stored, and how each of its triggers stands now, by its full name."""
+
+    stored: StoredWorkflow
+    triggers: Mapping[str, str]
+
+    @staticmethod
+    def of(engine: app.Flo, stored: StoredWorkflow) -> _Added:
+        held = engine.triggers.list(stored.name)
+        now = engine.data.now() if held else stored.created_at
+        stands = {one.full_name: standing(one, next_fires(engine.triggers, one, now)) for one in held}
+        return _Added(stored, stands)
 
 
 def _as_json(stored: StoredWorkflow) -> JsonObject:

@@ -20,6 +20,13 @@ COMMANDS: Final = {
     "worker": Deferred(
         "flo.engine.commands.worker:worker", "Run what is in queues, many executions at once, until it is stopped."
     ),
+    "serve": Deferred(
+        "flo.engine.commands.serve:serve",
+        "Fire schedules and run what is in queues, in one process, until it is stopped.",
+    ),
+    "triggers": Deferred(
+        "flo.engine.commands.triggers:triggers", "Schedules, and what else starts workflows by itself."
+    ),
     "data": Deferred("flo.engine.commands.data:data", "Read and write the rows of the store."),
     "executions": Deferred("flo.engine.commands.executions:executions", "Runs and jobs: look at them, act on them."),
     "dead": Deferred("flo.engine.commands.dead:dead", "Jobs that failed for good: run them anew, or remove them."),

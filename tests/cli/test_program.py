@@ -42,6 +42,15 @@ def test_exit_codes_reach_the_shell(program: Any, save: Any) -> None:
     assert program("list", "--store", "postgresql://127.0.0.1:1/flo").code == 2
 
 
+def test_schedules_go_by_their_own_zone_on_a_machine_of_another_one_without_zone_files(program: Any) -> None:
+    asked = ("0 9 * * *", "--timezone", "America/New_York", "--from", "2027-03-13T00:00:00Z", "-n", "2", "--json")
+    answer = program("triggers", "next", *asked, TZ="Asia/Tokyo", PYTHONTZPATH="")
+    assert json.loads(answer.out) == [
+        {"local": "2027-03-13T09:00:00-05:00", "utc": "2027-03-13T14:00:00.000000Z"},
+        {"local": "2027-03-14T09:00:00-04:00", "utc": "2027-03-14T13:00:00.000000Z"},
+    ]
+
+
 def test_keys_are_utf_8_whatever_the_locale(program: Any) -> None:
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     assert program("data", "set", "täble", "kéy", '"é"', **ascii_only).err == "'kéy' is new\n"

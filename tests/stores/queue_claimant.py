@@ -11,37 +11,23 @@ them, and wait to be killed.
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 import sys
 import threading
 import time
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 
-from flo.engine.clock import SystemClock
+from scripts import begin, opened, say
+
 from flo.engine.executions import ExecutionState, IllegalMove
 from flo.engine.jobs import LEASE, Again, Conclusion, Delivery, Ended, Hold, LeaseLost, Parked, Released, Request, Wait
-from flo.engine.stores.postgres import PostgresStore
-from flo.engine.stores.sqlite import SqliteStore
 from flo.engine.stores.store import Store
 
 DOCUMENT = '{"steps": []}'
 DIGEST = hashlib.sha256(DOCUMENT.encode()).hexdigest()
 QUEUES = ("default",)
 NO_TIME = timedelta()
-
-
-def say(value: object) -> None:
-    sys.stdout.write(json.dumps(value) + "\n")
-    sys.stdout.flush()
-
-
-def opened(url: str) -> Store:
-    if url.startswith("sqlite:"):
-        return SqliteStore.open(Path(url.removeprefix("sqlite:")), SystemClock(), synchronous="OFF")
-    return PostgresStore.open(url)
 
 
 def drain(store: Store, name: str) -> None:
@@ -157,9 +143,7 @@ def hold(store: Store, name: str) -> None:
 def main(url: str, name: str, mode: str, number: str = "0") -> None:
     store = opened(url)
     store.queue.idle(QUEUES)
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    sys.stdin.readline()
+    begin()
     match mode:
         case "drain":
             drain(store, name)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,11 +23,10 @@ from flo.engine.stores.store import Store
 from flo.engine.testing import FrozenClock
 
 from .jobs import SUCCESS, claimed, enqueued, found, outcomes, request
+from .processes import processes, said
 
 CLAIMANT = Path(__file__).with_name("queue_claimant.py")
 AN_HOUR = timedelta(hours=1)
-
-Process = subprocess.Popen[str]
 
 
 @contextmanager
@@ -54,38 +51,10 @@ def store(shared_url: str) -> Iterator[Store]:
         yield made
 
 
-@contextmanager
-def processes(url: str, count: int, *mode: str) -> Iterator[Sequence[Process]]:
-    """So many processes that have opened the store and begin to work at one moment."""
-    running: list[Process] = []
-    try:
-        for number in range(count):
-            command = [sys.executable, str(CLAIMANT), url, f"p{number}", *mode]
-            pipe = subprocess.PIPE
-            running.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8"))
-        for process in running:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n", process.communicate()[1]
-        for process in running:
-            assert process.stdin is not None
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        yield running
-    finally:
-        for process in running:
-            process.kill()
-            process.communicate()
-
-
 def at_once(url: str, count: int, *mode: str) -> list[list[Any]]:
     """What each of so many processes said. All of them have to end well."""
-    with processes(url, count, *mode) as running:
-        said = []
-        for process in running:
-            out, err = process.communicate(timeout=240)
-            assert (process.returncode, err) == (0, "")
-            said.append([json.loads(line) for line in out.splitlines()])
-    return said
+    with processes(CLAIMANT, *((url, f"p{number}", *mode) for number in range(count))) as running:
+        return [said(process) for process in running]
 
 
 def put(store: Store, count: int, **changes: Any) -> list[str]:
@@ -184,7 +153,7 @@ def test_what_a_killed_process_held_is_taken_over_when_its_lease_ends(store: Sto
     """Its place in a limit and in a key too."""
     store.queue.limit("default", Limits(running=5))
     ids = put(store, 5, priority=1, concurrency_key="c", concurrency_limit=5)
-    with processes(shared_url, 1, "hold") as (process,):
+    with processes(CLAIMANT, (shared_url, "p0", "hold")) as (process,):
         assert process.stdout is not None
         tokens = dict(json.loads(process.stdout.readline()))
         process.send_signal(signal.SIGKILL)

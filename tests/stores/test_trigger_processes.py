@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +15,12 @@ from flo.engine.stores.sqlite import SqliteStore
 from flo.engine.stores.store import Store
 
 from .jobs import MINUTE, START
+from .processes import processes, said
 from .wanted import HOURLY, declared, found, slot
 
 CLAIMANT = Path(__file__).with_name("trigger_claimant.py")
 SLOTS = 100
 ALL = 10_000
-
-Process = subprocess.Popen[str]
 
 
 @pytest.fixture
@@ -45,38 +39,6 @@ def store(shared_url: str) -> Iterator[Store]:
     made.close()
 
 
-@contextmanager
-def processes(url: str, *modes: Sequence[str], fault: str = "") -> Iterator[Sequence[Process]]:
-    """A process for each of ``modes``, that has opened the store; they begin to work at one moment."""
-    running: list[Process] = []
-    pipe = subprocess.PIPE
-    environment = {**os.environ, "FLO_FAULT": fault}
-    try:
-        for mode in modes:
-            command = [sys.executable, str(CLAIMANT), url, *mode]
-            started = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8", env=environment)
-            running.append(started)
-        for process in running:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n", process.communicate()[1]
-        for process in running:
-            assert process.stdin is not None
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        yield running
-    finally:
-        for process in running:
-            process.kill()
-            process.communicate()
-
-
-def said(process: Process) -> list[Any]:
-    """What a process said, that ended well."""
-    out, err = process.communicate(timeout=240)
-    assert (process.returncode, err) == (0, "")
-    return [json.loads(line) for line in out.splitlines()]
-
-
 def fired(store: Store) -> list[tuple[int, int]]:
     """Slot and revision of the executions of the trigger, in the order in which they were fired; each is recorded."""
     trigger = found(store)
@@ -92,7 +54,7 @@ def fired(store: Store) -> list[tuple[int, int]]:
 
 def test_processes_that_fire_the_same_slots_fire_each_once(store: Store, shared_url: str) -> None:
     trigger = found(store)
-    with processes(shared_url, *[("slots", trigger.id, str(SLOTS))] * 4) as running:
+    with processes(CLAIMANT, *[(shared_url, "slots", trigger.id, str(SLOTS))] * 4) as running:
         claims = [number for process in running for number in said(process)]
     assert sorted(claims) == list(range(1, SLOTS + 1))
     assert fired(store) == [(number, 1) for number in range(1, SLOTS + 1)]
@@ -102,8 +64,8 @@ def test_processes_that_fire_the_same_slots_fire_each_once(store: Store, shared_
 def test_nothing_is_fired_as_a_trigger_was_before_a_change(store: Store, shared_url: str) -> None:
     """Nor twice, while it is changed and switched all the time."""
     trigger = found(store)
-    firing = [("chase", trigger.id, str(SLOTS))] * 3
-    with processes(shared_url, ("change", trigger.id, "20"), *firing) as running:
+    firing = [(shared_url, "chase", trigger.id, str(SLOTS))] * 3
+    with processes(CLAIMANT, (shared_url, "change", trigger.id, "20"), *firing) as running:
         changes, *claims = map(said, running)
     assert sorted(number for one in claims for number in one) == list(range(1, SLOTS + 1))
     revisions = [revision for _, revision in fired(store)]
@@ -121,11 +83,11 @@ def test_a_process_that_is_killed_while_it_fires_leaves_nothing_half_done(
     store: Store, shared_url: str, point: str, done: int
 ) -> None:
     trigger = found(store)
-    with processes(shared_url, ("slots", trigger.id, "5"), fault=f"{point}:3") as (process,):
+    with processes(CLAIMANT, (shared_url, "slots", trigger.id, "5"), fault=f"{point}:3") as (process,):
         process.communicate(timeout=120)
         assert process.returncode == -signal.SIGKILL
     assert fired(store) == [(number, 1) for number in range(1, done + 1)]
     assert found(store).cursor == START + done * MINUTE
-    with processes(shared_url, ("slots", trigger.id, "5")) as (process,):
+    with processes(CLAIMANT, (shared_url, "slots", trigger.id, "5")) as (process,):
         assert said(process) == list(range(done + 1, 6))
     assert fired(store) == [(number, 1) for number in range(1, 6)]

@@ -10,16 +10,13 @@ change the revision, whether the trigger is on, and how many firings there were.
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
-from flo.engine.clock import SystemClock
+from scripts import begin, opened, say
+
 from flo.engine.jobs import Request
-from flo.engine.stores.postgres import PostgresStore
-from flo.engine.stores.sqlite import SqliteStore
 from flo.engine.stores.store import Store
 from flo.engine.triggers import Fire, Trigger, WantedTrigger
 
@@ -27,17 +24,6 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 DOCUMENT = '{"steps": []}'
 DIGEST = hashlib.sha256(DOCUMENT.encode()).hexdigest()
 SLOTS = 100
-
-
-def say(value: object) -> None:
-    sys.stdout.write(json.dumps(value) + "\n")
-    sys.stdout.flush()
-
-
-def opened(url: str) -> Store:
-    if url.startswith("sqlite:"):
-        return SqliteStore.open(Path(url.removeprefix("sqlite:")), SystemClock(), synchronous="OFF")
-    return PostgresStore.open(url)
 
 
 def read(store: Store, trigger_id: str) -> Trigger:
@@ -100,9 +86,7 @@ def fired(store: Store, trigger_id: str) -> int:
 def main(url: str, mode: str, trigger_id: str, count: str) -> None:
     store = opened(url)
     read(store, trigger_id)
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    sys.stdin.readline()
+    begin()
     {"slots": slots, "chase": chase, "change": change}[mode](store, trigger_id, int(count))
     store.close()
 

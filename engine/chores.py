@@ -97,7 +97,7 @@ def around(seconds: float) -> float:
     return seconds * random.uniform(0.8, 1.2)
 
 
-def start(name: str, work: Callable[[], None]) -> None:
+def start_thread(name: str, work: Callable[[], None]) -> None:
     """Do something in a thread that does not keep the process."""
     threading.Thread(target=work, name=name, daemon=True).start()
 

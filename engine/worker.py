@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
-from flo.engine.chores import Chore, Outage, around, hand_on, listen, start
+from flo.engine.chores import Chore, Outage, around, hand_on, listen, start_thread
 from flo.engine.clock import Clock
 from flo.engine.errors import StoreError
 from flo.engine.events import Bus
@@ -92,8 +92,8 @@ class Worker:
             return Tally({})
         slots = self._slots(wakeups)
         shift = _Shift(self, self._store, slots, wakeups)
-        start("flo-worker-stop", lambda: hand_on(stop, over, shift.wake))
-        start("flo-housekeeping", lambda: self._keep_house(over))
+        start_thread("flo-worker-stop", lambda: hand_on(stop, over, shift.wake))
+        start_thread("flo-housekeeping", lambda: self._keep_house(over))
         self._renewer.start_process(READY_SECONDS if self.lease.total_seconds() < LEASE.total_seconds() else 0.0)
         grace = 0.0
         try:

@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from flo.engine.chores import Chore, Outage, around, hand_on, listen, start
+from flo.engine.chores import Chore, Outage, around, hand_on, listen, start_thread
 from flo.engine.errors import StoreError
 from flo.engine.events import Bus
 from flo.engine.schedule.dealing import Dealer, LeftToOthers
@@ -61,7 +61,7 @@ class Scheduler:
         if wakeups is None:
             return
         over = threading.Event()
-        start("flo-scheduler-stop", lambda: hand_on(stop, over, wakeups.wake))
+        start_thread("flo-scheduler-stop", lambda: hand_on(stop, over, wakeups.wake))
         looking = Chore("look at its schedules", self._look, Outage("scheduler"))
         try:
             while not stop.is_set():

@@ -243,6 +243,7 @@ def test_a_fire_does_not_wait_for_one_that_hangs_and_a_person_does(postgres_url:
     with psycopg.connect(postgres_url) as hanging, psycopg.connect(postgres_url, autocommit=True) as watching:
         hanging.execute("SELECT id FROM flo.triggers WHERE id = %s FOR NO KEY UPDATE", [trigger.id])
         assert store.triggers.fire(slot(trigger)) is None
+        assert store.triggers.look_at(trigger.id, trigger.revision, trigger.cursor, None) is False
         assert (found(store), stored(store), slots(store, trigger)) == (trigger, 0, [])
         fired(store, slot(other))
         person.start()

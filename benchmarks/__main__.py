@@ -15,6 +15,7 @@ from benchmarks.loops import long_loop_lines, template_lines
 from benchmarks.measuring import Line
 from benchmarks.processes import process_lines
 from benchmarks.queue import pruning_lines, queue_lines, resume_lines
+from benchmarks.schedules import schedule_lines
 from benchmarks.sizes import FULL, QUICK, Sizes
 from benchmarks.table import as_json, environment, text_table
 
@@ -29,6 +30,7 @@ PARTS: Final[Mapping[str, Callable[[Server, Sizes], Iterator[Line]]]] = {
     "queue": queue_lines,
     "resume": resume_lines,
     "pruning": pruning_lines,
+    "schedules": schedule_lines,
 }
 
 

@@ -24,6 +24,7 @@ class Sizes:
     latencies: int
     resumed: int
     pruned: int
+    searches: int
 
 
 FULL = Sizes(
@@ -42,6 +43,7 @@ FULL = Sizes(
     latencies=50,
     resumed=60_000,
     pruned=50_000,
+    searches=20,
 )
 QUICK = Sizes(
     rounds=3,
@@ -59,4 +61,5 @@ QUICK = Sizes(
     latencies=5,
     resumed=2_000,
     pruned=2_000,
+    searches=3,
 )

@@ -80,7 +80,8 @@ def _compile(document: Document, registry: Registry, report: Report) -> _Compile
 def _check_inside(held: JsonObject, place: Place, registry: Registry, report: Report) -> None:
     """Check a document that stands in the input of a step."""
     inside, found = read_document(held, "workflow"), Report()
-    _compile(inside, registry, found)
+    if _compile(inside, registry, found).triggers:
+        found.warn(("triggers",), "only triggers of a stored workflow fire; this one lies inside another one")
     report.take(found, lambda inner: (*place, *inside.written(inner)))
 
 

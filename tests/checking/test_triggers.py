@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from flo.engine.checking.load import Checked
+from flo.engine.checking.load import Checked, load
 from flo.engine.errors import Problem
 from flo.engine.executions import ExecutionState
+from flo.engine.registry import Registry
 
 Check = Callable[[Any], Checked]
 Told = Callable[[Any], list[str]]
@@ -165,6 +166,14 @@ def test_the_traps_of_an_expression_are_told_where_it_stands(check: Check) -> No
     assert warning.place == "triggers[0].config.schedule.cron"
     assert "45m" in warning.message
     assert check(flow(schedule(cron="30 2 * * *", timezone="Europe/Berlin"))).warnings == ()
+
+
+def test_triggers_of_a_workflow_inside_another_one_are_told_never_to_fire() -> None:
+    inside = flow(schedule(every="1h"))
+    call = {"stepId": "call", "stepType": "core.sub-workflow", "input": {"workflow": inside}}
+    [warning] = load({"steps": [call]}, Registry.installed()).warnings
+    assert warning.place == "steps[0].input.workflow.triggers"
+    assert "only triggers of a stored workflow fire" in warning.message
 
 
 def test_the_triggers_of_a_wrapped_document_are_those_beside_its_definition(check: Check) -> None:

@@ -9,8 +9,10 @@ from enum import StrEnum
 from typing import Final
 
 from flo.engine.errors import FloError
+from flo.engine.hiding import hidden_places
 from flo.engine.instants import write_instant
-from flo.engine.values import Json, JsonObject
+from flo.engine.secrecy import shown_forms
+from flo.engine.values import Json, JsonObject, place_text
 
 
 class ExecutionState(StrEnum):
@@ -81,7 +83,8 @@ class Execution:
     from 1, ``deliveries`` how often a worker got it, ``expiries`` how often that worker was not heard of again, and
     ``fence`` rises with each claim. ``trigger`` says what started it (``manual``, ``schedule``, ``event``, …),
     ``trigger_id`` which trigger that was. ``worker`` and ``lease_until`` are of the claim that holds it now.
-    ``reason`` is set where it is a dead letter, ``replayed_as`` once that was replayed.
+    ``reason`` is set where it is a dead letter, ``replayed_as`` once that was replayed. ``environment`` names what
+    fills its ``$env``; None: the default one.
     """
 
     id: str
@@ -121,6 +124,8 @@ class Execution:
     reason: DeadReason | None = None
     replay_of: str | None = None
     replayed_as: str | None = None
+    environment: str | None = None
+    environment_chosen: bool = False
 
     def as_json(self) -> JsonObject:
         """All but the definition, in the words of the command (``executionId``, ``status``, …); instants as text."""
@@ -132,6 +137,7 @@ class Execution:
             "digest": self.digest,
             "status": self.state.value,
             "reason": None if self.reason is None else self.reason.value,
+            "environment": self.environment,
             "trigger": self.trigger,
             "triggerId": self.trigger_id,
             "queue": self.queue,
@@ -153,10 +159,17 @@ class Execution:
             "parentStep": self.parent_path,
             "replayOf": self.replay_of,
             "replayedAs": self.replayed_as,
-            "input": self.input,
-            "output": self.output,
+            "input": shown_forms(self.input),
+            "output": shown_forms(self.output),
             "error": self.error,
+            **_redacted(input=self.input, output=self.output),
         }
+
+
+def _redacted(**values: Json) -> JsonObject:
+    """``redactedPaths``: where in these values ``***`` stands for a secret; nothing where it does not."""
+    paths = [place_text((name, *place)) for name, held in values.items() for place in hidden_places(held)]
+    return {"redactedPaths": paths} if paths else {}
 
 
 def _instant_or_null(instant: datetime | None) -> str | None:
@@ -209,9 +222,10 @@ class StepRecord:
             "startedAt": write_instant(self.started_at),
             "durationMilliseconds": round(self.duration_ms, 3),
             "attempts": self.attempts,
-            "output": self.output,
+            "output": shown_forms(self.output),
             "error": self.error,
             **iteration,
+            **_redacted(output=self.output),
         }
 
 

@@ -14,6 +14,7 @@ from flo.engine.errors import FloError
 from flo.engine.executions import DeadReason, Execution, ExecutionState, LogLine, StepRecord
 from flo.engine.instants import write_instant
 from flo.engine.retry import Retry
+from flo.engine.secrecy import shown_forms
 from flo.engine.values import Json, JsonObject, new_id
 
 LEASE: Final = timedelta(seconds=30)
@@ -40,7 +41,9 @@ class Request:
     it. ``delay`` counts from the store's now and replaces ``run_at``. At most ``concurrency_limit`` executions of one
     ``concurrency_key`` run at a moment (None: what the queue allows, or one); ``when_full`` says whether another one
     waits, or is rejected. ``identity`` is what two requests of one idempotency ``key`` must have in common.
-    ``trigger_id`` is of the trigger that fired it, ``led_by`` the depth of the execution whose end did.
+    ``trigger_id`` is of the trigger that fired it, ``led_by`` the depth of the execution whose end did. ``environment``
+    names what fills ``$env``, None for the default one; ``environment_chosen`` says that somebody chose it, whatever
+    the workflow says.
     """
 
     definition: str
@@ -65,6 +68,8 @@ class Request:
     parent_id: str | None = None
     parent_path: str | None = None
     replay_of: str | None = None
+    environment: str | None = None
+    environment_chosen: bool = False
     id: str = field(default_factory=new_id)
 
 
@@ -77,7 +82,8 @@ def owner_id() -> str:
 class JobOptions:
     """How a job is enqueued: the fields of ``Request`` that a producer chooses.
 
-    ``kind`` says what its target is; None: a stored workflow of that name, or else a step type.
+    ``kind`` says what its target is; None: a stored workflow of that name, or else a step type. ``environment`` is
+    where it runs; without, it is what its workflow says, or else ``inherited_environment``.
     """
 
     queue: str = "default"
@@ -88,6 +94,8 @@ class JobOptions:
     key: str | None = None
     concurrency_key: str | None = None
     kind: Literal["workflow", "handler"] | None = None
+    environment: str | None = None
+    inherited_environment: str | None = None
 
 
 AS_USUAL: Final = JobOptions()
@@ -222,7 +230,7 @@ class Wait:
             "name": self.name,
             "until": None if self.until is None else write_instant(self.until),
             "details": self.details,
-            "answer": self.answer,
+            "answer": shown_forms(self.answer),
         }
 
 

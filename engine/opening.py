@@ -1,12 +1,17 @@
-"""Opens the store that a URL names."""
+"""Opens the store that a URL names, and what its owner set up for it."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 
 from flo.engine.clock import Clock, SystemClock
+from flo.engine.environments.files import find_file
+from flo.engine.environments.keyring import Keyring
+from flo.engine.environments.loading import Environments
 from flo.engine.errors import InputInvalid, did_you_mean
 from flo.engine.stores.store import Store
 
@@ -33,6 +38,23 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
             return PostgresStore.open(url, clock)
     near = did_you_mean(scheme.partition("/")[0], SCHEMES) or f"; did you mean {f'sqlite:{url}'!r}?"
     raise InputInvalid("store", f"{url!r} is no store: write memory:, sqlite:PATH or postgresql://…{near}")
+
+
+def open_keyring(url: str, process: Mapping[str, str]) -> Keyring:
+    """The master keys of the store of ``url``: an embedded one has its own in a file beside its database."""
+    scheme, _, rest = url.partition(":")
+    match scheme.lower():
+        case "memory":
+            return Keyring(process, in_memory=True)
+        case "sqlite":
+            path, _ = _sqlite_parts(url, rest)
+            return Keyring(process, Path(os.path.abspath(f"{path}-key")))
+    return Keyring(process)
+
+
+def open_environments(store: Store, keyring: Keyring, process: Mapping[str, str]) -> Environments:
+    """What the owner set up, as it is found from the working folder."""
+    return Environments(store.settings, keyring.find, find_file(process, Path.cwd()), process)
 
 
 def _sqlite_parts(url: str, rest: str) -> tuple[Path, str]:

@@ -8,9 +8,10 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from flo.engine.errors import ValueRefused
+from flo.engine.secrecy import Lost, Secret, shown_forms
 
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 JsonObject = Mapping[str, Json]
@@ -27,6 +28,9 @@ MAX_DEPTH: Final = 200
 
 MAX_DIGITS: Final = 4_300
 """Integers may have this many digits: what Python reads and writes at most."""
+
+SIMPLE: Final = frozenset({str, int, float, bool, type(None), Secret, Lost})
+"""The types of values in which nothing else lies."""
 
 _TOO_LONG = 10**MAX_DIGITS
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -73,7 +77,7 @@ def kind_of(value: object) -> str:
 def shown(value: object, limit: int = 60) -> str:
     """Write a value for an error message: its JSON where it has one, cut at ``limit`` characters."""
     try:
-        text = json.dumps(value, ensure_ascii=False, default=repr)
+        text = json.dumps(shown_forms(value), ensure_ascii=False, default=repr)
     except (TypeError, ValueError, RecursionError):
         text = repr(type(value))
     return text if len(text) <= limit else text[: limit - 1] + "…"
@@ -82,9 +86,9 @@ def shown(value: object, limit: int = 60) -> str:
 def plain(value: object, place: Place = ()) -> Json:
     """Give ``value`` back as plain JSON: dicts with text keys, lists, text, finite numbers, booleans, null.
 
-    A ``LazyList`` stays as it is; tuples and other sequences become lists. What no store could hold raises
-    ``ValueRefused`` with its place: NaN and the infinities, whole numbers past ``MAX_DIGITS``, bytes, sets, other
-    objects, keys that are no text, U+0000, lone surrogates, nesting past ``MAX_DEPTH``.
+    A ``LazyList`` stays as it is, and secrets keep their mark; tuples and other sequences become lists. What no store
+    could hold raises ``ValueRefused`` with its place: NaN and the infinities, whole numbers past ``MAX_DIGITS``, bytes,
+    sets, other objects, keys that are no text, U+0000, lone surrogates, nesting past ``MAX_DEPTH``.
     """
     try:
         return _plain_quickly(value, MAX_DEPTH - len(place))
@@ -105,7 +109,7 @@ class _Unusual(Exception):
 def _plain_quickly(value: object, depth: int) -> Json:
     """A copy of what ``json.loads`` could have given; anything else is ``_Unusual``."""
     kind = type(value)
-    if kind is str:
+    if kind is str or kind is Secret or kind is Lost:
         if _UNSTORABLE.search(value):  # type: ignore[call-overload]
             raise _Unusual
         return value  # type: ignore[return-value]
@@ -134,7 +138,7 @@ def _plain_slowly(value: object, place: Place) -> Json:
         case str():
             if found := _UNSTORABLE.search(value):
                 raise ValueRefused(place_text(place), f"the character U+{ord(found[0]):04X}")
-            return str(value)
+            return value if isinstance(value, Secret | Lost) else str(value)
         case int():
             if not -_TOO_LONG < value < _TOO_LONG:
                 raise ValueRefused(place_text(place), f"a whole number with more than {MAX_DIGITS:,} digits")
@@ -165,8 +169,7 @@ def _plain_key(key: object, place: Place) -> str:
 
 def whole(value: Json) -> Json:
     """The same, with every ``LazyList`` in it read: for what is kept apart from that list, or stored."""
-    read: Json = json.loads(dump(value)) if _is_lazy(value) else value
-    return read
+    return _read(value) if _is_lazy(value) else value
 
 
 def whole_object(value: JsonObject) -> JsonObject:
@@ -174,14 +177,26 @@ def whole_object(value: JsonObject) -> JsonObject:
     return {key: whole(held) for key, held in value.items()}
 
 
-def _is_lazy(value: Json) -> bool:
+def _read(value: Json) -> Json:
     match value:
-        case LazyList():
-            return True
         case Mapping():
-            return any(_is_lazy(held) for held in value.values())
-        case list() | tuple():
-            return any(_is_lazy(held) for held in value)
+            return {key: _read(held) for key, held in value.items()}
+        case Sequence() if not isinstance(value, str):
+            return [_read(held) for held in value]
+    return value
+
+
+def _is_lazy(value: Json) -> bool:
+    """Whether a ``LazyList`` is in a value. Values may be large, and few hold one: the types of all parts of a list or
+    an object are looked at at once."""
+    waiting: list[Any] = [[value]]
+    while waiting:
+        held = waiting.pop()
+        if isinstance(held, LazyList):
+            return True
+        parts = held.values() if isinstance(held, Mapping) else held
+        if not set(map(type, parts)) <= SIMPLE:
+            waiting += [part for part in parts if isinstance(part, Mapping | list | tuple | LazyList)]
     return False
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from importlib.metadata import version
 from typing import Final
@@ -15,8 +16,9 @@ from flo.engine import app
 from flo.engine.commands.options import json_option, steps_option, store_option
 from flo.engine.commands.output import error, one_line, print_json, print_table, warn, write
 from flo.engine.commands.queues import print_queues, worded_age
-from flo.engine.errors import StoreError
+from flo.engine.errors import InputInvalid, StoreError
 from flo.engine.jobs import QueueInfo
+from flo.engine.opening import DEFAULT_URL, open_environments, open_keyring
 from flo.engine.stores.filters import parse_where
 from flo.engine.stores.store import Store
 from flo.engine.values import Json, JsonObject, dump
@@ -42,12 +44,13 @@ _STALE = (
 @dataclass(frozen=True, slots=True)
 class _Examined:
     """What is to be said of a store that can be reached. One whose schema is not up to date has no queues, one without
-    a schema no tables."""
+    a schema no tables. ``exposed`` says which secrets others on the machine may read."""
 
     vitals: JsonObject
     tables: Sequence[JsonObject]
     queues: Sequence[QueueInfo]
     now: datetime
+    exposed: Sequence[str] = ()
 
     def as_json(self) -> JsonObject:
         return {
@@ -69,7 +72,8 @@ def doctor(store: str | None, steps: tuple[str, ...], as_json: bool) -> int:
 
     Warns of what an operator should look after: rows in flight and executions that were left behind, dead letters,
     queues that nobody serves; on PostgreSQL a transaction that keeps vacuum from its work, and who holds it; on SQLite
-    a log that has grown large. With --json the warnings stand under "warnings".
+    a log that has grown large; files with secrets that others on the machine may read. With --json the warnings stand
+    under "warnings".
     """
     found: dict[str, Json] = {
         "flo": version("flo-engine"),
@@ -84,7 +88,7 @@ def doctor(store: str | None, steps: tuple[str, ...], as_json: bool) -> int:
     try:
         with app.open(store, migrate=False) as engine:
             found["store"] = engine.store.url
-            examined = _examine(engine.store)
+            examined = replace(_examine(engine.store), exposed=_exposed(store, engine.store))
     except StoreError as failed:
         unreachable = failed
     if as_json:
@@ -127,6 +131,16 @@ def _examine(store: Store) -> _Examined:
     return _Examined(vitals, tables, queues, store.data.now())
 
 
+def _exposed(url: str | None, store: Store) -> Sequence[str]:
+    """Which files with secrets others on the machine may read."""
+    keyring = open_keyring(url or os.environ.get("FLO_STORE") or DEFAULT_URL, os.environ)
+    environments = open_environments(store, keyring, os.environ)
+    try:
+        return [said for said in (*environments.warnings(), keyring.warning()) if said is not None]
+    except InputInvalid as wrong:  # a settings file that cannot be read
+        return [str(wrong)]
+
+
 def _tell(found: JsonObject, examined: _Examined | None) -> None:
     vitals = {"reachable": False} if examined is None else {"reachable": True, **examined.vitals}
     for name, value in {**found, **vitals}.items():
@@ -149,6 +163,7 @@ def _tell(found: JsonObject, examined: _Examined | None) -> None:
 def _warnings(examined: _Examined) -> Iterator[str]:
     yield from _of_executions(examined)
     yield from _of_database(examined.vitals)
+    yield from examined.exposed
 
 
 def _of_executions(examined: _Examined) -> Iterator[str]:

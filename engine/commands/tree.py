@@ -28,11 +28,15 @@ COMMANDS: Final = {
         "flo.engine.commands.triggers:triggers", "Schedules, and what else starts workflows by itself."
     ),
     "data": Deferred("flo.engine.commands.data:data", "Read and write the rows of the store."),
+    "env": Deferred("flo.engine.commands.env:env", "Environments: the values that workflows read from $env."),
+    "connections": Deferred(
+        "flo.engine.commands.connections:connections", "Connections: how steps reach other services."
+    ),
     "executions": Deferred("flo.engine.commands.executions:executions", "Runs and jobs: look at them, act on them."),
     "dead": Deferred("flo.engine.commands.dead:dead", "Jobs that failed for good: run them anew, or remove them."),
     "queues": Deferred("flo.engine.commands.queues:queues", "See how the queues stand; hold them back, bound them."),
     "recipes": Deferred("flo.engine.commands.recipes:recipes", "The workflows that come with flo."),
-    "steps": Deferred("flo.engine.commands.steps:steps", "The step types that are installed."),
+    "steps": Deferred("flo.engine.commands.steps:steps", "The step types that are installed, and new ones."),
     "schema": Deferred("flo.engine.commands.schema:schema", "Print a JSON Schema: of workflows, or of a step's input."),
     "logic": Deferred("flo.engine.commands.tools:logic", "Print what a JSONLogic rule gives."),
     "render": Deferred("flo.engine.commands.tools:render", "Print what a template gives."),

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Final, TypeGuard
 
 from flo.engine.comparison import equal, identical, is_finite, order
+from flo.engine.hiding import carried
 from flo.engine.instants import read_instant
 from flo.engine.language.bounds import check_elements, checked, joined, product
 from flo.engine.language.filters_numbers import whole_number
@@ -119,16 +120,16 @@ def _holds(holder: Sequence[Json], needle: Json) -> bool:
 
 
 def _cat(values: Values) -> Json:
-    return joined([written(value) for value in values])
+    return carried(joined([written(value) for value in values]), values)
 
 
 def _substr(values: Values) -> Json:
     text, start = written(values[0]), whole_number(values[1], "the start")
     part = text[max(start, -len(text)) :] if start < 0 else text[start:]
     if len(values) < 3 or values[2] is None:
-        return part
+        return carried(part, (text,))
     length = whole_number(values[2], "the length")
-    return part[:length] if length >= 0 else part[: max(len(part) + length, 0)]
+    return carried(part[:length] if length >= 0 else part[: max(len(part) + length, 0)], (text,))
 
 
 def _merge(values: Values) -> Json:

@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flo.engine.errors import TemplateFailed
+from flo.engine.hiding import carried, secrets_in
 from flo.engine.language.filters import Filter
 from flo.engine.language.grammar import Special
 from flo.engine.language.operators import Value, bounded, is_blank, is_empty, settle, span, truthy
 from flo.engine.language.paths import Nowhere, Run, follow
 from flo.engine.language.scope import Missing, OnMissing, Scope
+from flo.engine.netting import Net
 from flo.engine.values import Json
 
 
@@ -200,7 +202,11 @@ def _call(entry: Filter, source: str, position: int) -> Callable[[list[Json], di
 
     def call(arguments: list[Json], named: dict[str, Json]) -> Json:
         try:
-            return bounded(function(*arguments, **named))
+            result = bounded(function(*arguments, **named))
+            kind = type(result)
+            if kind is str or ((kind is list or kind is dict) and isinstance(arguments[0], str)):  # made anew
+                return carried(result, [*arguments, *named.values()])
+            return result
         except TemplateFailed:
             raise
         except ValueError as error:
@@ -211,6 +217,7 @@ def _call(entry: Filter, source: str, position: int) -> Callable[[list[Json], di
             message = f"{name!r} takes more memory than there is"
         except Exception as error:  # a filter that breaks on odd data fails the step, never the process
             message = f"{name!r} failed: {error}"
-        raise TemplateFailed(message, text=source, position=position)
+        given = Net(map(str, secrets_in([*arguments, *named.values()])))
+        raise TemplateFailed(given.mask(message), text=source, position=position)
 
     return call

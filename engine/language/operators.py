@@ -9,8 +9,10 @@ from typing import Final, TypeGuard
 
 from flo.engine.comparison import equal, order
 from flo.engine.errors import TemplateFailed
+from flo.engine.hiding import joined_text
 from flo.engine.language.lexer import MAX_BITS
 from flo.engine.language.scope import Missing, OnMissing
+from flo.engine.secrecy import Secret, shown_forms
 from flo.engine.values import Json, dump, kind_of
 
 MAX_TEXT: Final = 16 * 1024 * 1024
@@ -52,22 +54,23 @@ def written(value: Json) -> str:
         return value
     if value is None:
         return ""
-    if not isinstance(value, int | float):
-        check_size(value)
+    if not isinstance(value, int | float) and check_size(value):
+        return Secret(dump(value), dump(shown_forms(value)))
     try:
         return dump(value)
     except ValueError:
         raise ValueError("a number of more than 4,300 digits cannot be written") from None
 
 
-def check_size(value: Json) -> None:
+def check_size(value: Json) -> bool:
     """Refuse a list or an object whose JSON has more than ``MAX_TEXT`` characters before it is written: a value may
-    hold one part many times."""
-    size, waiting = 0, [value]
+    hold one part many times. Says whether a text in it is secret."""
+    size, waiting, secret = 0, [value], False
     while waiting:
         held = waiting.pop()
         if isinstance(held, str):
             size += len(held)
+            secret = secret or type(held) is Secret
         elif isinstance(held, Mapping):
             size += 2 * len(held) + sum(map(len, held))
             waiting += held.values()
@@ -76,6 +79,7 @@ def check_size(value: Json) -> None:
             waiting += held
         if size > MAX_TEXT:
             raise ValueError(f"text longer than {MAX_TEXT:,} characters")
+    return secret
 
 
 def bounded(value: Json) -> Json:
@@ -99,7 +103,7 @@ def add(left: Value, right: Value) -> Json:
     if isinstance(left, str) and isinstance(right, str):
         if len(left) + len(right) > MAX_TEXT:
             raise ValueError(f"text longer than {MAX_TEXT:,} characters")
-        return left + right
+        return joined_text((left, right))
     if _is_list(left) and _is_list(right):
         if len(left) + len(right) > MAX_ITEMS:
             raise ValueError(f"a list of more than {MAX_ITEMS:,} items")

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from flo.engine.errors import TemplateFailed
 from flo.engine.language.scope import META, Missing, OnMissing, Scope
+from flo.engine.secrecy import NOT_KEPT, Lost, Secret
 from flo.engine.values import Json
 
 Run = Callable[[Scope, OnMissing], Json | Missing]
@@ -37,6 +39,12 @@ class Path:
         name = key if isinstance(key, str) else ""
         return Missing(self.text, source=self.source, position=self.position, holder=holder, before=before, key=name)
 
+    def had(self, value: Json) -> Json:
+        """Give ``value`` back, unless a secret stood there that could not be kept. Raises ``TemplateFailed``."""
+        if type(value) is Lost:
+            raise TemplateFailed(f"{self.text!r} {NOT_KEPT}", text=self.source, position=self.position)
+        return value
+
 
 class Nowhere:
     """What ``follow`` gives where nothing is."""
@@ -66,11 +74,23 @@ def follow(value: Json, key: object) -> Json | Nowhere:
             return NOWHERE
     if key == "size":
         return len(value)
-    if value and key == "first":
-        return value[0]
-    if value and key == "last":
-        return value[-1]
+    if value and (key == "first" or key == "last"):
+        part = value[0 if key == "first" else -1]
+        return Secret(part) if type(value) is Secret else part  # type: ignore[arg-type]  # of text, text
     return NOWHERE
+
+
+def reached(path: Path, scope: Scope) -> Json:
+    """What a path leads to, as far as its segments are written out; null where that is missing."""
+    value = scope.root(path.root)
+    if path.segments[:1] == (META,):
+        return None
+    for key in path.segments:
+        if isinstance(value, Missing) or key is None:
+            break
+        found = follow(value, key)
+        value = Missing(path.text) if isinstance(found, Nowhere) else found
+    return None if isinstance(value, Missing) else value
 
 
 def getter(path: Path, computed: Mapping[int, Run]) -> Run:
@@ -92,7 +112,10 @@ def getter(path: Path, computed: Mapping[int, Run]) -> Run:
                 break
             value = value[key]
         else:
-            return path.missing(-1) if type(value) is Missing else cast(Json, value)
+            kind = type(value)
+            if kind is Missing:
+                return path.missing(-1)
+            return path.had(value) if kind is Lost else cast(Json, value)
         return _slowly(path, scope.root(root), 0)
 
     return plain
@@ -108,7 +131,7 @@ def _slowly(path: Path, value: Json | Missing, start: int) -> Json | Missing:
         if isinstance(found, Nowhere):
             return path.missing(number, value, key)
         value = found
-    return value
+    return path.had(value)
 
 
 def _meta_getter(path: Path) -> Run:
@@ -139,6 +162,6 @@ def _computed_getter(path: Path, computed: Mapping[int, Run]) -> Run:
             if isinstance(found, Nowhere):
                 return path.missing(number, value, key)
             value = found
-        return value
+        return path.had(value)
 
     return get

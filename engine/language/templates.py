@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flo.engine.errors import ExpressionInvalid, TemplateFailed
+from flo.engine.hiding import joined_text
 from flo.engine.language import marks
 from flo.engine.language.blocks import compile_blocks
 from flo.engine.language.expressions import Expression, compile_expression
@@ -74,7 +75,7 @@ def _joined(parts: Sequence[str | Expression]) -> Evaluate:
             if room < 0:
                 raise TemplateFailed(f"the text grows past {MAX_TEXT:,} characters", text=part.text)
             output.append(text)
-        return "".join(output)
+        return joined_text(output)
 
     return evaluate
 
@@ -89,7 +90,7 @@ def _blocks(draw: Draw) -> Evaluate:
             raise TemplateFailed("the block tags or their values nest too deep") from None
         except MemoryError:
             raise TemplateFailed("the block tags take more memory than there is") from None
-        return "".join(canvas.output)
+        return joined_text(canvas.output)
 
     return evaluate
 

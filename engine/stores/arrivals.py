@@ -49,6 +49,8 @@ def new_execution(request: Request, now: datetime, parent_depth: int) -> Executi
         root_id=request.id,
         depth=(request.led_by if request.parent_id is None else parent_depth) + 1,
         replay_of=request.replay_of,
+        environment=request.environment,
+        environment_chosen=request.environment_chosen,
     )
 
 

@@ -8,9 +8,11 @@ from flo.engine.stores.memory_executions import MemoryExecutions
 from flo.engine.stores.memory_ledger import Ledger
 from flo.engine.stores.memory_queue import MemoryQueue
 from flo.engine.stores.memory_rows import MemoryData
+from flo.engine.stores.memory_settings import MemorySettings
 from flo.engine.stores.memory_triggers import MemoryTriggers
 from flo.engine.stores.memory_workflows import MemoryWorkflows
 from flo.engine.stores.queueing import QueueStore
+from flo.engine.stores.settings import SettingStore
 from flo.engine.stores.triggering import TriggerStore
 from flo.engine.values import JsonObject
 
@@ -29,6 +31,7 @@ class MemoryStore:
         self.executions: ExecutionStore = MemoryExecutions(ledger)
         self.queue: QueueStore = MemoryQueue(ledger, self._rows)
         self.triggers: TriggerStore = MemoryTriggers(ledger, workflows)
+        self.settings: SettingStore = MemorySettings(clock)
 
     def migrate(self) -> int:
         return 0

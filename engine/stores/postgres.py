@@ -12,8 +12,10 @@ from flo.engine.stores.postgres_database import Joined, PostgresDatabase
 from flo.engine.stores.postgres_vitals import read_vitals
 from flo.engine.stores.postgres_wakeups import PostgresWakeups
 from flo.engine.stores.queueing import QueueStore
+from flo.engine.stores.settings import SettingStore
 from flo.engine.stores.sql import SqlExecutions
 from flo.engine.stores.sql_queue import SqlQueue
+from flo.engine.stores.sql_settings import SqlSettings
 from flo.engine.stores.sql_triggers import SqlTriggers
 from flo.engine.stores.sql_workflows import SqlWorkflows
 from flo.engine.stores.standing import SCHEDULERS
@@ -38,6 +40,7 @@ class PostgresStore:
             claim=partial(postgres_claims.claim, database),
         )
         self.triggers: TriggerStore = SqlTriggers(database, wakeups=lambda: PostgresWakeups(address, [SCHEDULERS]))
+        self.settings: SettingStore = SqlSettings(database)
 
     @classmethod
     def open(cls, url: str, clock: Clock | None = None, *, connections: int = 32) -> PostgresStore:

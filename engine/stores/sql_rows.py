@@ -23,7 +23,7 @@ EXECUTION: Final = (
     " e.output, e.error, e.trigger_kind, e.attempt, e.handler, e.queue, e.priority, e.run_at, e.due_at, e.deadline,"
     " e.idempotency_key, e.concurrency_key, e.concurrency_limit, e.deliveries, e.expiries, e.fence, e.worker,"
     " e.claimed_at, e.parent_id, e.parent_path, e.root_id, e.depth, e.dead_reason, e.replay_of, e.replayed_as,"
-    " e.trigger_id"
+    " e.trigger_id, e.environment, e.environment_chosen"
 )
 FROM_EXECUTIONS: Final = "FROM executions e JOIN definitions d ON d.digest = e.digest"
 CHANGED: Final = EXECUTION.replace("e.", "").replace(
@@ -48,12 +48,12 @@ INSERT INTO executions (id, workflow, version, digest, input, state, output, err
                         queue, priority, run_at, due_at, deadline, idempotency_key, request_identity, concurrency_key,
                         concurrency_limit, deliveries, expiries, lease_token, fence, worker, claimed_at, parent_id,
                         parent_path, root_id, depth, dead_reason, replay_of, replayed_as, created_at, started_at,
-                        finished_at, trigger_id)
+                        finished_at, trigger_id, environment, environment_chosen)
 VALUES (:id, :workflow, :version, :digest, :input, :state, :output, :error, :trigger_kind, :attempt, :handler,
         :queue, :priority, :run_at, :due_at, :deadline, :idempotency_key, :request_identity, :concurrency_key,
         :concurrency_limit, :deliveries, :expiries, :lease_token, :fence, :worker, :claimed_at, :parent_id,
         :parent_path, :root_id, :depth, :dead_reason, :replay_of, :replayed_as, :created_at, :started_at,
-        :finished_at, :trigger_id)
+        :finished_at, :trigger_id, :environment, :environment_chosen)
 """
 
 
@@ -102,6 +102,8 @@ def execution_of(database: Database, row: tuple[Any, ...]) -> Execution:
         reason=None if row[32] is None else DeadReason(row[32]),
         replay_of=row[33],
         replayed_as=row[34],
+        environment=row[36],
+        environment_chosen=bool(row[37]),
     )
 
 
@@ -142,6 +144,8 @@ def execution_values(execution: Execution, *, token: str | None = None, identity
         "dead_reason": None if execution.reason is None else execution.reason.value,
         "replay_of": execution.replay_of,
         "replayed_as": execution.replayed_as,
+        "environment": execution.environment,
+        "environment_chosen": execution.environment_chosen,
         "created_at": execution.created_at,
         "started_at": execution.started_at,
         "finished_at": execution.finished_at,

@@ -12,8 +12,10 @@ from flo.engine.stores import migrations
 from flo.engine.stores.base import DataStore, ExecutionStore, WorkflowStore
 from flo.engine.stores.database import Execute
 from flo.engine.stores.queueing import QueueStore
+from flo.engine.stores.settings import SettingStore
 from flo.engine.stores.sql import SqlExecutions
 from flo.engine.stores.sql_queue import SqlQueue
+from flo.engine.stores.sql_settings import SqlSettings
 from flo.engine.stores.sql_triggers import SqlTriggers
 from flo.engine.stores.sql_workflows import SqlWorkflows
 from flo.engine.stores.sqlite_data import SqliteData
@@ -36,6 +38,7 @@ class SqliteStore:
         self.executions: ExecutionStore = SqlExecutions(database)
         self.queue: QueueStore = SqlQueue(database, data=_rows_inside, wakeups=lambda queues: SqliteWakeups(path))
         self.triggers: TriggerStore = SqlTriggers(database, wakeups=lambda: SqliteWakeups(path))
+        self.settings: SettingStore = SqlSettings(database)
 
     @classmethod
     def open(cls, path: Path, clock: Clock, *, synchronous: str = "FULL") -> SqliteStore:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from flo.engine.stores.base import DataStore, ExecutionStore, WorkflowStore
 from flo.engine.stores.queueing import QueueStore
+from flo.engine.stores.settings import SettingStore
 from flo.engine.stores.triggering import TriggerStore
 from flo.engine.values import JsonObject
 
@@ -31,6 +32,9 @@ class Store(Protocol):
 
     @property
     def triggers(self) -> TriggerStore: ...
+
+    @property
+    def settings(self) -> SettingStore: ...
 
     def migrate(self) -> int:
         """Bring the schema up to date under a lock; gives how many steps it took. Raises ``StoreTooNew``. Any number of

@@ -13,7 +13,7 @@ from flo.engine import app
 from flo.engine.clock import SystemClock
 from flo.engine.commands import doctor
 from flo.engine.stores.filters import EVERY
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 from .jobs import NO_TIME, claimed, dead, enqueued
 
@@ -169,3 +169,14 @@ def test_a_warning_cannot_move_the_cursor(flo: Any, shared_url: str) -> None:
     answer = flo("doctor", "--store", shared_url)
     assert "\x1b" not in answer.out + answer.err
     assert "is paused and has 1 due" in answer.err
+
+
+def test_doctor_warns_of_secrets_that_others_may_read(flo: Any, folder: Path) -> None:
+    settings = folder / "flo.settings.json"
+    settings.write_text('{"environments": {"default": {"KEY": {"secret": "s3cret"}}}}', encoding="utf-8")
+    settings.chmod(0o644)
+    told = flo("doctor")
+    assert "chmod 600 flo.settings.json" in told.err
+    assert "s3cret" not in told.err + told.out
+    settings.chmod(0o600)
+    assert "chmod" not in flo("doctor").err

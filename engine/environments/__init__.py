@@ -1,0 +1,1 @@
+"""What the owner of the engine set up: environments and connections, wherever they lie."""

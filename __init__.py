@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flo.engine.errors import FloError, StepFailed
-from flo.engine.step import StepCall, step_type
+from flo.engine.step import Outcome, StepCall, step_type
 
 if TYPE_CHECKING:
     from flo.engine.app import Flo
     from flo.engine.clock import Clock
     from flo.engine.events import Listener
 
-__all__ = ["FloError", "StepCall", "StepFailed", "open", "step_type"]
+__all__ = ["FloError", "Outcome", "StepCall", "StepFailed", "open", "step_type"]
 
 
 def open(
@@ -22,6 +22,7 @@ def open(
     clock: Clock | None = None,
     steps: Sequence[str] = (),
     listeners: Sequence[Listener] = (),
+    strict_plugins: bool = False,
 ) -> Flo:
     """Open an engine over a store: ``with flo.open("sqlite:flo.sqlite") as engine: engine.run({...})``.
 
@@ -29,4 +30,4 @@ def open(
     """
     from flo.engine.app import open as open_engine
 
-    return open_engine(url, clock=clock, steps=steps, listeners=listeners)
+    return open_engine(url, clock=clock, steps=steps, listeners=listeners, strict_plugins=strict_plugins)

@@ -15,16 +15,19 @@ from flo.engine.attended import Attendant, RunResult
 from flo.engine.body import GRACE_SECONDS
 from flo.engine.checking.load import Checked, load
 from flo.engine.clock import Clock, SystemClock
+from flo.engine.environments.loading import Loaded
 from flo.engine.errors import FloError, InputInvalid, did_you_mean
 from flo.engine.events import Bus, Listener
 from flo.engine.executions import Execution
 from flo.engine.housekeeping import Housekeeper
 from flo.engine.interpreter import Interpreter
+from flo.engine.isolation.steps import IsolatedSteps
 from flo.engine.jobs import AS_USUAL, LEASE, Enqueued, JobOptions, Retention, Wait
 from flo.engine.language.workflow import Workflow
 from flo.engine.lifecycle import Runner
-from flo.engine.opening import DEFAULT_URL, open_store
+from flo.engine.opening import DEFAULT_URL, open_environments, open_keyring, open_store
 from flo.engine.operating import Operations
+from flo.engine.patience import patiently
 from flo.engine.registry import Registry
 from flo.engine.renewal import Renewer, StartDeputy
 from flo.engine.renewal_process import starter
@@ -32,9 +35,11 @@ from flo.engine.requests import Requests, misfit
 from flo.engine.schedule.firing import Firer
 from flo.engine.schedule.operating import Triggers
 from flo.engine.schedule.scheduler import Scheduler
+from flo.engine.sealing import KEY_VARIABLE
 from flo.engine.stores.base import DataStore, ExecutionStore, StoredWorkflow, WorkflowStore
 from flo.engine.stores.store import Store
 from flo.engine.values import Json, JsonObject
+from flo.engine.vaults import Vaults
 from flo.engine.worker import Worker
 
 
@@ -52,12 +57,16 @@ class Flo:
         clock: Clock,
         listeners: Sequence[Listener] = (),
         start: StartDeputy | None = None,
+        vaults: Vaults | None = None,
     ) -> None:
         self.store, self.registry, self.clock = store, registry, clock
         self.bus = Bus(*listeners)
         self._renewer = Renewer(store, clock, start)
-        self._requests = Requests(registry, store.workflows, clock)
-        self._runner = Runner(store, Interpreter(registry), self._requests, clock, self.bus, self._renewer)
+        self._requests = Requests(registry, store.workflows, clock, vaults)
+        self._isolation = IsolatedSteps(registry.source)
+        self._runner = Runner(
+            store, Interpreter(registry), self._requests, clock, self.bus, self._renewer, self._isolation
+        )
         self._housekeeper = Housekeeper(store, self._requests, clock)
         self._attendant = Attendant(self._runner, self._housekeeper)
         self._operations = Operations(store, self._requests)
@@ -104,16 +113,20 @@ class Flo:
         *,
         cancelled: threading.Event | None = None,
         timeout_ms: float | None = None,
+        environment: str | None = None,
     ) -> RunResult:
         """Run now, in this process, to its end. A text is the name of a stored workflow.
 
         ``initial`` is merged over the document's own ``initial``, shallowly. ``cancelled`` asks the run to stop;
-        ``timeout_ms`` bounds it, together with ``options.timeoutMilliseconds``. A run that fails is a result, not an
-        exception; ``NotFound``, ``WorkflowInvalid``, ``StoreError`` and ``ValueRefused`` (input that is no JSON) are
-        raised. A run that waits (``core.wait``, a signal, an approval) is waited for.
+        ``timeout_ms`` bounds it, together with ``options.timeoutMilliseconds``. ``environment`` fills ``$env``,
+        whatever the workflow says. A run that fails is a result, not an exception; ``NotFound``, ``WorkflowInvalid``,
+        ``StoreError`` and ``ValueRefused`` (input that is no JSON) are raised. A run that waits (``core.wait``, a
+        signal, an approval) is waited for.
         """
         found, version = self._find(workflow)
-        request = self._requests.of_workflow(found, version, initial, None)
+        if environment is not None:
+            self._requests.vaults.load(environment)  # one that is not there is told before anything runs
+        request = self._requests.of_workflow(found, version, initial, None, environment=environment)
         if said := misfit(found, request.input):
             return self._attendant.reject(request, said)
         return self._attendant.run(request, found, cancelled=cancelled, timeout_ms=timeout_ms)
@@ -148,7 +161,7 @@ class Flo:
                 requests.append(asked.of_handler(found, initial, wanted))
             else:
                 requests.append(asked.of_document(*found, initial, wanted))
-        return self.store.queue.enqueue(requests)
+        return self.store.queue.enqueue([asked.vaults.stored(request) for request in requests])
 
     def worker(
         self,
@@ -253,6 +266,7 @@ class Flo:
     def close(self) -> None:
         """End the engine's threads and give the store's connections back."""
         self._renewer.close()
+        self._isolation.close()
         self.store.close()
 
     def __enter__(self) -> Flo:
@@ -271,14 +285,19 @@ def open(
     steps: Sequence[str] = (),
     listeners: Sequence[Listener] = (),
     migrate: bool = True,
+    strict_plugins: bool = False,
 ) -> Flo:
     """Open an engine over a store, and bring the store's schema up to date.
 
     ``url`` is ``memory:``, ``sqlite:PATH`` or ``postgresql://user:password@host:port/database``; None takes
     ``FLO_STORE`` from the environment, else ``.flo/flo.sqlite`` under the working folder. ``steps`` names Python files
-    or modules with more step types, besides those of ``FLO_STEPS``. Raises ``StoreUnavailable``, ``StoreTooNew``.
+    or modules with more step types, besides those of ``FLO_STEPS``; one that is broken is left aside, unless
+    ``strict_plugins``, or ``FLO_STRICT_PLUGINS=1`` in the environment, makes an error of it. Raises ``FloError`` for
+    that, ``InputInvalid`` for a file that is not there, ``StoreUnavailable``, ``StoreTooNew``.
     """
     registry = Registry.installed([*steps, *filter(None, os.environ.get("FLO_STEPS", "").split(os.pathsep))])
+    if strict_plugins or os.environ.get("FLO_STRICT_PLUGINS", "0") not in ("", "0"):
+        registry.refuse_broken()
     full = url or os.environ.get("FLO_STORE") or DEFAULT_URL
     store = open_store(full, clock)
     try:
@@ -288,7 +307,16 @@ def open(
         store.close()
         raise
     start = None if clock is not None or store.url == "memory:" else starter(full)
-    return Flo(store, registry, clock or SystemClock(), listeners, start)
+    ticking = clock or SystemClock()
+    keyring = open_keyring(full, os.environ)
+    if os.environ.get(KEY_VARIABLE):
+        keyring.find()  # one that is none is told now, and not by the first step that has a secret
+    environments = open_environments(store, keyring, os.environ)
+
+    def load(name: str | None) -> Loaded:
+        return patiently(ticking, "read the environment", lambda doubt: environments.load(name))
+
+    return Flo(store, registry, ticking, listeners, start, Vaults(load, keyring.find))
 
 
 def read_file(path: Path) -> bytes:

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import contextvars
-import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import Final, cast
 
 from flo.engine.cancellation import Cancellation
-from flo.engine.errors import RunCancelled, StepFailed, StoreError
+from flo.engine.errors import RunCancelled, StepFailed, StoreError, worded
 from flo.engine.executions import StepRecord, StepState
+from flo.engine.guarding import GuardedStore, refuse_secret
 from flo.engine.jobs import LeaseLost
 from flo.engine.language.workflow import Step
+from flo.engine.lines import checked_line
+from flo.engine.netting import Net
 from flo.engine.once import OnceStore
+from flo.engine.outputs import object_given, stored_output, whole_output
 from flo.engine.run import Frame
-from flo.engine.step import Engine, Failure, Outcome, RunReturned, StepCall, StepType
+from flo.engine.step import Engine, Failure, Outcome, RunReturned, StepCall, StepType, Suspended
 from flo.engine.stores.base import DataStore
+from flo.engine.stores.database import DriverFailed
 from flo.engine.stores.queueing import Owned
-from flo.engine.values import Json, JsonObject, LazyList, dump, kind_of, plain, whole
+from flo.engine.values import Json, JsonObject
 
-MAX_OUTPUT: Final = 64 * 1024 * 1024
-"""A step's output may have so many characters as JSON."""
+ISOLATED_SECONDS: Final = 5.0
+"""A process that is ended is waited for so long at most, of the machine's own time."""
 
-LOOP_ITEMS: Final = "items"
-"""The field of a loop's output that is read from the records of its iterations, and not stored again."""
+Catch = Callable[[Json], Json]
+"""Marks the secrets in what a running step hands to the engine."""
 
-MakeEngine = Callable[[Frame, Step], Engine]
+MakeEngine = Callable[[Frame, Step, Catch], Engine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +74,25 @@ class StepRun:
     outcome: Outcome | None = None
     error: StepFailed | None = None
     recorded: StepRecord | None = None
+    given: JsonObject | None = None
+    """Its input, once it is resolved."""
+
+    @property
+    def net(self) -> Net:
+        """What finds the secrets of the run, and those that the step was given, in what it says."""
+        return self.frame.run.vault.net_of(self.given)
+
+    def masked(self, failed: StepFailed) -> StepFailed:
+        """The same failure, its message and its code as they may be shown."""
+        if net := self.net:
+            failed.message, failed.code = net.mask(failed.message), net.mask(failed.code)
+            failed.args = (failed.message,)
+        return failed
 
     def record(self, end: End, kept: JsonObject | None) -> StepRecord:
         """The record of how it ended, now."""
-        outcome, run = self.outcome, self.frame.run
+        outcome, run, net = self.outcome, self.frame.run, self.net
+        notices = () if outcome is None else (*outcome.operational_errors, *outcome.warnings)
         return StepRecord(
             execution_id=run.execution.id,
             path=self.path,
@@ -85,7 +104,7 @@ class StepRun:
             attempts=self.count,
             output=kept,
             error=None if end.failure is None else end.failure.as_json(),
-            notices=() if outcome is None else (*outcome.operational_errors, *outcome.warnings),
+            notices=tuple(map(net.mask, notices)),
             execution_attempt=run.execution.attempt,
         )
 
@@ -114,14 +133,24 @@ def attempt(work: StepRun, resolved: JsonObject, make_engine: MakeEngine) -> Out
     try:
         if not done.wait(seconds) and settled.as_given_up():
             cancellation.cancel("timed_out")
-            message = f"over its timeout of {work.step.timeout_ms} ms; what it may still give is thrown away"
-            raise StepFailed(message, code="timeout")
+            if work.type.isolated:  # its process is ended: nothing of this attempt is left when the next one begins
+                done.wait(ISOLATED_SECONDS)
+            raise _timed_out(work)
         done.wait()  # what it wrote is being committed
     finally:
         work.frame.cancellation.release(cancellation)
-    if isinstance(result[0], BaseException):
-        raise result[0]
-    return result[0]
+    ended = result[0]
+    by_itself = isinstance(ended, RunCancelled) and not work.frame.cancellation.event.is_set()
+    if by_itself and work.frame.run.clock.monotonic() >= deadline:  # a body may look at its deadline
+        raise _timed_out(work) from None
+    if isinstance(ended, BaseException):
+        raise ended
+    return ended
+
+
+def _timed_out(work: StepRun) -> StepFailed:
+    message = f"over its timeout of {work.step.timeout_ms} ms; what it may still give is thrown away"
+    return StepFailed(message, code="timeout")
 
 
 class _Settled:
@@ -186,7 +215,7 @@ def _call_in_transaction(
             raise _Undone(outcome)
         if not settled.as_committed():
             raise RunCancelled("timed out")
-        kept, characters = stored_output(work.type, outcome.output)
+        kept, characters = stored_output(frame, work.type, outcome.output)
         work.outcome = outcome
         record = work.record(End(StepState.SUCCESS, outcome.output), kept)
         frame.strand.record_in(owned, record, characters)
@@ -197,7 +226,9 @@ def _call_in_transaction(
         stored = frame.run.past.checkpoints(frame.run.execution.id, frame.prefix)
         for record in stored:
             if record.path == work.path and record.started_at == work.started_at and isinstance(record.output, Mapping):
-                return Outcome(record.output, warnings=record.notices), record
+                output = frame.run.vault.open(record.output)
+                assert isinstance(output, dict)
+                return Outcome(output, warnings=record.notices), record
         return None
 
     try:
@@ -220,7 +251,12 @@ def _body(
     run, step, path = frame.run, work.step, work.path
 
     def log(level: str, message: str, data: Json = None) -> None:
-        frame.log(level, message, data, path)
+        level, message, data = checked_line(level, message, data)
+        net = work.net
+        frame.log(level, net.mask(message), net.shown(data) if net else data, path)
+
+    def refuse(what: str, value: Json) -> None:
+        refuse_secret(run.vault, work.net, what, value)
 
     call = StepCall(
         step_id=step.id,
@@ -228,59 +264,25 @@ def _body(
         execution_id=run.execution.id,
         attempt=work.count,
         idempotency_key=f"{run.execution.id}:{path}",
-        store=store,
+        store=GuardedStore(store, refuse),
         clock=run.clock,
         log=log,
         cancelled=frame.cancellation.event,
         deadline=deadline,
-        engine=make_engine(frame, step),
+        secrets=run.vault,
+        engine=make_engine(frame, step, lambda value: work.net.catch(value)),
     )
     try:
-        given = work.type.body(call, resolved)
+        given = run.isolation.run(work.type, call, resolved) if work.type.isolated else work.type.body(call, resolved)
     except RunReturned as returned:
         if step.branches:  # a child returned, and was asked there
             raise
-        raise RunReturned(whole_output(step, returned.output)) from None
-    except (StepFailed, RunCancelled, LeaseLost, StoreError):
+        output = cast(JsonObject, work.net.catch(whole_output(step, returned.output)))
+        raise RunReturned(output) from None
+    except (StepFailed, RunCancelled, LeaseLost, StoreError, Suspended, DriverFailed):
         raise
-    except (Exception, SystemExit) as error:  # what a step type calls may mean to end the process; it ends the step
-        raise StepFailed(f"{type(error).__name__}: {error}", code="step_error") from error
+    except BaseException as error:  # whatever a body raises ends its step, and nothing else
+        raise StepFailed(worded(error), code="step_error") from error
     outcome = given if isinstance(given, Outcome) else Outcome(given)
-    output = _object(step, outcome.output)
-    return Outcome(output, outcome.operational_errors, outcome.warnings, outcome.retryable)
-
-
-def stored_output(step_type: StepType, output: JsonObject) -> tuple[JsonObject, int]:
-    """What is stored of an output, and how many characters that has as JSON. The results of a loop are stored already.
-    Raises ``StepFailed`` for one that is too large."""
-    kept = {
-        key: whole(value)
-        for key, value in output.items()
-        if not (step_type.loops and key == LOOP_ITEMS and isinstance(value, LazyList))
-    }
-    characters = len(dump(kept))
-    if characters > MAX_OUTPUT:
-        raise _too_large(characters)
-    return kept, characters
-
-
-def whole_output(step: Step, output: JsonObject) -> JsonObject:
-    """The run's output, which outlives the run: results of loops in it are read once and for all."""
-    text = dump(_object(step, output))
-    if len(text) > MAX_OUTPUT:
-        raise _too_large(len(text))
-    whole: JsonObject = json.loads(text)
-    return whole
-
-
-def _object(step: Step, given: object) -> JsonObject:
-    output = plain(given, ("output",))
-    if not isinstance(output, dict):
-        what = f"{step.type} gave {kind_of(given)}, a step gives an object"
-        raise StepFailed(what, code="invalid_output", retryable=False)
-    return output
-
-
-def _too_large(characters: int) -> StepFailed:
-    message = f"the output has {characters:,} characters as JSON, the limit is {MAX_OUTPUT:,}"
-    return StepFailed(message, code="too_large", retryable=False)
+    output = cast(JsonObject, work.net.catch(object_given(step, outcome.output)))
+    return replace(outcome, output=output)

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from flo.engine.executions import Execution
 from flo.engine.jobs import Conclusion, LeaseLost
 from flo.engine.run import Run
+from flo.engine.values import Json
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """How a delivery ended: the execution as it stands then, None where the claim was ``lost``; and its run, None
-    where it could not begin. ``raised`` is what its work came back with, if not with an output."""
+    """How a delivery ended: the execution as it stands then, None where the claim was ``lost``; and its run, None where
+    it could not begin. ``raised`` is what its work came back with, if not with its ``output``, which has its secrets.
+    """
 
     execution: Execution | None
     conclusion: Conclusion | None
@@ -20,3 +22,4 @@ class Delivered:
     duration_ms: float
     lost: LeaseLost | None = None
     raised: BaseException | None = None
+    output: Json = None

@@ -109,8 +109,10 @@ class StepFailed(FloError):
     def __init__(
         self, message: str, *, code: str = "step_failed", retryable: bool = True, retry_after: float | None = None
     ) -> None:
-        self.message, self.code, self.retryable, self.retry_after = message, code, retryable, retry_after
-        super().__init__(message)
+        self.message = message if isinstance(message, str) else str(message)  # authors raise it, and types are lost
+        self.code = code if isinstance(code, str) else str(code)
+        self.retryable, self.retry_after = retryable, retry_after
+        super().__init__(self.message)
 
 
 class TemplateFailed(StepFailed):
@@ -176,6 +178,15 @@ class StoreTooNew(StoreError):
 
 class StoreFull(StoreError):
     """The disk or the quota of the store is full; nothing was changed."""
+
+
+def worded(error: BaseException) -> str:
+    """What an error is and says: ``ValueError: no such place``. One that cannot say anything is named alone."""
+    try:
+        said = str(error)
+    except Exception:
+        said = ""
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -7,19 +7,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from flo.engine.attempt import End
+from flo.engine.attempt import Catch, End
 from flo.engine.blocks import GRAPH_THREADS, run_block, run_graph
 from flo.engine.cancellation import Cancellation
-from flo.engine.errors import RunCancelled, TemplateFailed
+from flo.engine.errors import RunCancelled, StepFailed, TemplateFailed
+from flo.engine.hiding import has_secret
 from flo.engine.jobs import Enqueued, JobOptions, Wait
+from flo.engine.language.scope import Missing, OnMissing, Scope
 from flo.engine.language.workflow import Block, Step
-from flo.engine.loop import run_loop
+from flo.engine.loop import enclosing, run_loop
 from flo.engine.pipeline import run_step, skip_step
 from flo.engine.registry import Registry
 from flo.engine.results import Results
 from flo.engine.run import Frame
-from flo.engine.step import Engine, Loop, RunReturned
-from flo.engine.values import Json, JsonObject, whole_object
+from flo.engine.step import Engine, Loop, Rule, RunReturned
+from flo.engine.values import Json, JsonObject, place_under, whole_object
 from flo.engine.waiting import wait
 
 
@@ -52,9 +54,9 @@ class Interpreter:
         """Skip one step, because one that it depends on failed."""
         skip_step(frame, step, self.registry[step.type])
 
-    def engine(self, frame: Frame, step: Step) -> Engine:
+    def engine(self, frame: Frame, step: Step, catch: Catch) -> Engine:
         """What ``step`` may ask for while it runs in ``frame``."""
-        return _StepEngine(self, frame, step)
+        return _StepEngine(self, frame, step, catch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class _StepEngine:
     interpreter: Interpreter
     frame: Frame
     step: Step
+    catch: Catch
 
     def has_branch(self, branch: str) -> bool:
         return branch in self.step.branches
@@ -95,7 +98,7 @@ class _StepEngine:
         before: Callable[[int], bool] | None = None,
     ) -> Loop:
         run, block, path = self.frame.run, self.step.branches[branch], self.frame.path(self.step.id)
-        results = Results(run.execution.id, path, run.past, self.frame.strand.flush)
+        results = Results(run.execution.id, path, run.past, self.frame.strand.flush, run.vault.open)
 
         def iteration(inside: Frame) -> bool:
             self.interpreter.block(inside, block)
@@ -121,13 +124,34 @@ class _StepEngine:
     def _holds(self, condition: str, names: Mapping[str, Json] | None) -> bool:
         scope = self.frame.scope.child(dict(names)) if names else self.frame.scope
         place = f"{self.step.place}.input.{condition}"
+        self.frame.refuse_lost(self.step.conditions[condition].paths, place)
         try:
             return self.step.conditions[condition].holds(scope, self.frame.on_missing(place, self.step.id))
         except TemplateFailed as failed:
             raise failed.at(place) from failed
 
+    def has_rule(self, field: str) -> bool:
+        return field in self.step.rules or field in self.step.conditions
+
+    def rule(self, field: str, over: str = "items") -> Rule:
+        step, frame = self.step, self.frame
+        place = f"{step.place}.input.{field}"
+        frame.refuse_lost((step.rules.get(field) or step.conditions[field]).paths, place)
+        evaluate = step.rules[field].give if field in step.rules else step.conditions[field].holds
+        around = frame.scope.child({"$parent": enclosing(frame.scope)})
+        told = _without_place(frame.on_missing(place, step.id))
+
+        def rule(names: Mapping[str, Json]) -> Json:
+            try:
+                return evaluate(Scope(names if type(names) is dict else dict(names), around), told)
+            except TemplateFailed as failed:
+                item = f" for {over}[{names['$index']}]" if "$index" in names else ""
+                raise failed.at(place_under(place, failed.place) + item) from failed
+
+        return rule
+
     def set_variables(self, pairs: JsonObject) -> None:
-        self.frame.set_variables(whole_object(pairs))
+        self.frame.set_variables(self._caught(pairs))
 
     def wait(
         self,
@@ -137,21 +161,50 @@ class _StepEngine:
         until: datetime | None = None,
         details: JsonObject | None = None,
     ) -> JsonObject | None:
-        return wait(self.frame, Wait(self.frame.path(self.step.id), kind, name, until, whole_object(details or {})))
+        vault = self.frame.run.vault
+        if has_secret(self.catch(name)):
+            message = "the name of what is waited for is stored to be read, and it is a secret"
+            raise StepFailed(message, code="secret_refused", retryable=False)
+        asked = vault.shown(self._caught(details or {}))
+        assert isinstance(asked, Mapping)
+        answer = wait(self.frame, Wait(self.frame.path(self.step.id), kind, name, until, asked))
+        if answer is None or kind != "execution":
+            return answer
+        opened = vault.open(answer, of=name)  # what the other execution returned
+        assert isinstance(opened, Mapping)
+        return opened
 
     def run_workflow(self, target: str | JsonObject, initial: JsonObject) -> JsonObject:
         path = self.frame.path(self.step.id)
-        return self.frame.run.calls.run_child(self.frame, path, target, whole_object(initial))
+        return self.frame.run.calls.run_child(self.frame, path, target, self._caught(initial))
 
     def enqueue(self, target: str, initial: JsonObject, options: JobOptions) -> Enqueued:
         path = self.frame.path(self.step.id)
-        return self.frame.run.calls.enqueue(self.frame, path, target, whole_object(initial), options)
+        return self.frame.run.calls.enqueue(self.frame, path, target, self._caught(initial), options)
+
+    def _caught(self, given: JsonObject) -> JsonObject:
+        """What a step hands over, read, and its secrets marked."""
+        caught = self.catch(whole_object(given))
+        assert isinstance(caught, Mapping)
+        return caught
 
     def keep_claimed(self, table: str, held: Mapping[str, int], every_seconds: float) -> None:
         if self.frame.cancellation.event.is_set():  # nobody works on what a given-up claim took: it may go stale
             return
         run = self.frame.run
         run.renewer.keep(table, held, holder=run.execution.id, every=every_seconds)
+
+
+def _without_place(told: OnMissing) -> OnMissing:
+    """The same, where it fails without saying where: the rule that something is missing in knows more of its place."""
+
+    def missing(held: Missing) -> None:
+        try:
+            told(held)
+        except TemplateFailed as failed:
+            raise failed.at("") from failed
+
+    return missing
 
 
 def _outputs(frame: Frame, block: Block) -> JsonObject:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
+from typing import cast
 
 from flo.engine.body import GRACE_SECONDS, Body
 from flo.engine.cancellation import Cancellation
@@ -20,16 +21,17 @@ from flo.engine.events import Bus, ExecutionEnded, ExecutionStarted
 from flo.engine.executions import Execution
 from flo.engine.history import History
 from flo.engine.interpreter import Interpreter
-from flo.engine.jobs import LEASE, NOTHING, Delivery, Ended, Hold, LeaseLost
+from flo.engine.jobs import LEASE, NOTHING, Again, Conclusion, Delivery, Ended, Hold, LeaseLost
 from flo.engine.journal import Journal, Strand
 from flo.engine.language.workflow import Workflow
 from flo.engine.past import Past
 from flo.engine.patience import patiently
 from flo.engine.renewal import Renewer
 from flo.engine.requests import Requests
-from flo.engine.run import MAX_ERRORS, Frame, Run, root_scope
+from flo.engine.run import MAX_ERRORS, Frame, Isolation, Run, root_scope
 from flo.engine.stores.store import Store
-from flo.engine.values import Json
+from flo.engine.values import Json, JsonObject
+from flo.engine.vault import Vault
 from flo.engine.verdict import unknown_handler, verdict
 
 log = logging.getLogger("flo.lifecycle")
@@ -48,6 +50,7 @@ class Runner:
     clock: Clock
     bus: Bus
     renewer: Renewer
+    isolation: Isolation
     lease: timedelta = LEASE
     grace_seconds: float = GRACE_SECONDS
 
@@ -64,9 +67,11 @@ class Runner:
         workflow: Workflow | None = None,
         timeout_ms: float | None = None,
         look: Look | None = None,
+        initial: JsonObject | None = None,
     ) -> Delivered:
         """As ``deliver``, and gives all there is to know. ``workflow`` is what the execution runs, where the caller
-        has it; ``timeout_ms`` bounds this delivery besides ``options.timeoutMilliseconds``; ``look`` watches it."""
+        has it; ``initial`` its input with the secrets in it, where the caller has that; ``timeout_ms`` bounds this
+        delivery besides ``options.timeoutMilliseconds``; ``look`` watches it."""
         started = self.clock.monotonic()
         execution, hold = delivery.execution, delivery.hold
         self.renewer.hold(hold, self.lease)
@@ -75,7 +80,7 @@ class Runner:
                 workflow = workflow or self.requests.definition(execution)
             except (WorkflowInvalid, NotFound) as unknown:
                 return self._refused(delivery, unknown, started)
-            run, frame = self._begin(delivery, workflow, cancellation)
+            run, frame = self._begin(delivery, workflow, cancellation, initial)
             body = Body(self.interpreter, frame)
             try:
                 body.run(
@@ -90,7 +95,9 @@ class Runner:
         finally:
             self.renewer.drop(hold)
 
-    def _begin(self, delivery: Delivery, workflow: Workflow, cancellation: Cancellation) -> tuple[Run, Frame]:
+    def _begin(
+        self, delivery: Delivery, workflow: Workflow, cancellation: Cancellation, initial: JsonObject | None
+    ) -> tuple[Run, Frame]:
         execution, past = delivery.execution, Past(self.store.executions, self.clock)
         errors: list[Json] = []
         history = None
@@ -105,6 +112,10 @@ class Runner:
             last_line=delivery.last_line,
             on_lost=lambda lost: cancellation.cancel("lost"),
         )
+        environment = execution.environment or workflow.environment
+        vault = self.requests.vaults.of(execution.id, environment, begun=delivery.begun)
+        given = vault.open(execution.input, of=execution.id) if initial is None else vault.meet(initial)
+        variables = cast(JsonObject, vault.open(delivery.variables))
         run = Run(
             execution=execution,
             workflow=workflow,
@@ -115,7 +126,9 @@ class Runner:
             journal=journal,
             renewer=self.renewer,
             calls=Children(self.store.queue, self.requests, self.work, self.lease),
-            scope=root_scope(execution, delivery.variables, errors, self.clock),
+            vault=vault,
+            isolation=self.isolation,
+            scope=root_scope(execution, given, variables, vault.roots, errors, self.clock),
             errors=errors,
             tolerated=delivery.tolerated,
             again=delivery.begun,
@@ -144,12 +157,13 @@ class Runner:
             run.execution,
             body.raised,
             done=body.done,
-            output=body.output,
+            output=run.vault.hide(body.output),
             tolerated=run.tolerated,
             reason=frame.cancellation.reason if frame.cancellation.event.is_set() else None,
             retry=self.requests.retry(run.execution, run.workflow),
             chance=random.random(),
         )
+        conclusion = _masked(conclusion, run.vault)
         lost = body.raised if isinstance(body.raised, LeaseLost) else None
         execution: Execution | None = None
         if conclusion is not None:
@@ -166,8 +180,9 @@ class Runner:
             log.warning("%s", lost or f"the claim on execution {run.execution.id} is lost")
         duration = (self.clock.monotonic() - started) * 1000
         if isinstance(conclusion, Ended) and execution is not None:
+            self.requests.vaults.forget(execution.id)
             self.bus.announce(ExecutionEnded(replace(execution, output=conclusion.output), duration))
-        return Delivered(execution, conclusion, run, duration, lost, body.raised)
+        return Delivered(execution, conclusion, run, duration, lost, body.raised, body.output)
 
     def _refused(self, delivery: Delivery, unknown: FloError, started: float) -> Delivered:
         """A worker that does not know a step type gives the execution back."""
@@ -179,3 +194,10 @@ class Runner:
         except LeaseLost as lost:
             return Delivered(None, None, None, duration, lost)
         return Delivered(execution, conclusion, None, duration)
+
+
+def _masked(conclusion: Conclusion | None, vault: Vault) -> Conclusion | None:
+    """The same conclusion, its error as it may be shown."""
+    if vault.active and isinstance(conclusion, Ended | Again) and conclusion.error is not None:
+        return replace(conclusion, error=cast(JsonObject, vault.shown(conclusion.error)))
+    return conclusion

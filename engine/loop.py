@@ -80,7 +80,7 @@ class _Iterations:
         self._items = enumerate(iter(items))
         self._run_iteration, self._results = run_iteration, results
         self._tolerate, self._before = tolerate, before
-        self._parent = _enclosing(frame.scope)
+        self._parent = enclosing(frame.scope)
         self._counts = dict.fromkeys((StepState.SUCCESS, StepState.FAILED, StepState.SKIPPED), 0)
         self._stopped: dict[int, BaseException] = {}
         self._waiting: list[Suspended] = []
@@ -206,7 +206,9 @@ class _Iterations:
             state=state,
             started_at=started_at,
             duration_ms=(run.clock.monotonic() - started) * 1000,
-            output=whole_object({name: held for name, held in inside.scope.names.items() if not name.startswith("$")}),
+            output=run.vault.hide(
+                whole_object({name: held for name, held in inside.scope.names.items() if not name.startswith("$")})
+            ),
             error=None if failure is None else failure.failure.as_json(),
             loop=self._path,
             index=index,
@@ -215,7 +217,7 @@ class _Iterations:
         inside.ended_step(record, self._results.add(index, result_of(record)), returned=returned)
 
 
-def _enclosing(scope: Scope) -> Json:
+def enclosing(scope: Scope) -> Json:
     """``$parent`` of a loop's iterations: the iteration around, null outside any."""
     item = scope.root("$item")
     if isinstance(item, Missing):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from flo.engine.comparison import identical
 from flo.engine.errors import IllegalState, InputInvalid, NotFound
@@ -51,12 +52,12 @@ class Operations:
         found = self.find(execution_id)
         if found.queue is None:
             raise IllegalState(f"execution {found.id} came from no queue: it is replayed where it is called")
-        return self.store.queue.enqueue([self.again(found)])[0]
+        return self.store.queue.enqueue([self.requests.vaults.stored(self.again(found))])[0]
 
     def replay_dead(self, execution_id: str) -> Enqueued:
         """Enqueue a dead letter anew, once. Raises ``NotFound`` where it is none."""
         found = self.find(execution_id)
-        return self.store.executions.replay_dead(found.id, self.again(found))
+        return self.store.executions.replay_dead(found.id, self.requests.vaults.stored(self.again(found)))
 
     def again(self, execution: Execution) -> Request:
         """The request for the same once more: the newest version of a stored workflow, else the definition that the
@@ -64,7 +65,7 @@ class Operations:
         request = Request(
             definition=execution.definition,
             digest=execution.digest,
-            input=execution.input,
+            input=cast(JsonObject, self.requests.vaults.opened(execution.input, execution.id)),
             workflow=execution.workflow,
             version=execution.version,
             handler=execution.handler,
@@ -74,12 +75,15 @@ class Operations:
             concurrency_limit=execution.concurrency_limit,
             trigger="replay",
             replay_of=execution.id,
+            environment=execution.environment,
+            environment_chosen=execution.environment_chosen,
         )
         stored = self.requests.newest(execution.workflow) if execution.version is not None else None
         if stored is None:
             return request
         workflow = self.requests.compiled(stored.document, stored.digest, f"workflow {stored.name!r}")
-        newest = self.requests.of_workflow(workflow, stored.version, execution.input, None)
+        chosen = execution.environment if execution.environment_chosen else None
+        newest = self.requests.of_workflow(workflow, stored.version, request.input, None, chosen, execution.environment)
         return replace(
             request,
             definition=newest.definition,
@@ -88,6 +92,7 @@ class Operations:
             concurrency_key=newest.concurrency_key or execution.concurrency_key,
             concurrency_limit=newest.concurrency_limit or execution.concurrency_limit,
             when_full=newest.when_full,
+            environment=newest.environment,
         )
 
     def signal(self, execution_id: str, name: str, payload: JsonObject | None = None) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 
-from flo.engine.attempt import ChildFailed, End, MakeEngine, StepRun, attempt, stored_output
+from flo.engine.attempt import ChildFailed, End, MakeEngine, StepRun, attempt
 from flo.engine.errors import RunCancelled, StepFailed, TemplateFailed
 from flo.engine.events import StepRetried, StepStarted
 from flo.engine.executions import StepState
 from flo.engine.language.scope import Missing
 from flo.engine.language.workflow import Step
+from flo.engine.outputs import stored_output
 from flo.engine.restoring import Types, meta_of, restore
 from flo.engine.run import Frame, refuse_missing
 from flo.engine.step import Failure, Outcome, RunReturned, StepType
@@ -34,10 +35,11 @@ def run_step(frame: Frame, step: Step, types: Types, make_engine: MakeEngine) ->
             return skip_step(frame, step, step_type)
         frame.run.bus.announce(StepStarted(work.path, step.id, step.type))
         resolved = _input(work)
+        work.given = resolved
         step.recheck(resolved)
         _attempt_until_done(work, resolved, make_engine)
     except StepFailed as error:
-        work.error = error
+        work.error = work.masked(error)
     except RunReturned:
         frame.ended_step(work.record(End(StepState.SUCCESS), None), 0, returned=True)
         raise
@@ -66,6 +68,7 @@ def _skipped(work: StepRun) -> bool:
     skip, place = step.skip, f"{step.place}.skipCondition"
 
     def holds() -> bool:
+        frame.refuse_lost(skip.paths, place)
         try:
             return skip.holds(frame.scope, frame.on_missing(place, step.id))
         except TemplateFailed as failed:
@@ -94,6 +97,7 @@ def _resolve(work: StepRun) -> JsonObject:
             resolved[key] = resolver.resolve(scope, _unreachable)
         else:
             place = f"{step.place}.input.{key}"
+            frame.refuse_lost(resolver.paths, place)
             told = refuse_missing(place) if key in step.exact else frame.on_missing(place, step.id)
             try:
                 resolved[key] = resolver.resolve(scope, told)
@@ -120,8 +124,9 @@ def _attempt_until_done(work: StepRun, resolved: JsonObject, make_engine: MakeEn
         try:
             work.outcome = attempt(work, resolved, make_engine)
             error = _operational(work.outcome)
+            error = error and work.masked(error)
         except StepFailed as failed:
-            work.outcome, error = None, failed
+            work.outcome, error = None, work.masked(failed)
         work.error = error
         if error is None:
             return
@@ -145,7 +150,12 @@ def _attempt_until_done(work: StepRun, resolved: JsonObject, make_engine: MakeEn
 def _operational(outcome: Outcome) -> StepFailed | None:
     if not outcome.operational_errors:
         return None
-    return StepFailed("; ".join(outcome.operational_errors), code="operational_error", retryable=outcome.retryable)
+    return StepFailed(
+        "; ".join(outcome.operational_errors),
+        code="operational_error",
+        retryable=outcome.retryable,
+        retry_after=outcome.retry_after,
+    )
 
 
 def _classify(work: StepRun) -> End:
@@ -172,7 +182,7 @@ def _end(work: StepRun, end: End) -> End:
     record, characters = work.recorded, 0
     if record is None:
         try:
-            kept, characters = (None, 0) if end.output is None else stored_output(work.type, end.output)
+            kept, characters = (None, 0) if end.output is None else stored_output(frame, work.type, end.output)
         except StepFailed as too_large:
             work.outcome, work.error = None, too_large
             return _end(work, _classify(work))

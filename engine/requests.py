@@ -4,7 +4,8 @@ definition that an execution keeps becomes a workflow again."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final, Literal
 
@@ -13,16 +14,19 @@ from flo.engine.checking.load import check_input, load
 from flo.engine.clock import Clock
 from flo.engine.errors import InputInvalid, NotFound, StepFailed
 from flo.engine.executions import Execution
+from flo.engine.hiding import has_secret
 from flo.engine.jobs import JOB_RETRY, JobOptions, Request
-from flo.engine.language.scope import Missing, Scope
-from flo.engine.language.templates import verbatim
+from flo.engine.language.paths import Path
+from flo.engine.language.scope import Missing, OnMissing, Scope
 from flo.engine.language.workflow import Block, Options, Step, Workflow
 from flo.engine.registry import Registry
 from flo.engine.retry import ONCE, Retry
 from flo.engine.run import utilities
+from flo.engine.secrecy import shown_forms
 from flo.engine.step import StepType
 from flo.engine.stores.base import StoredWorkflow, WorkflowStore
-from flo.engine.values import JsonObject, dump, place_text, plain
+from flo.engine.values import Json, JsonObject, Place, dump, place_text, plain
+from flo.engine.vaults import Vaults
 
 JOB_STEP: Final = "job"
 """The one step of an execution whose handler is a step type."""
@@ -36,8 +40,10 @@ _KEPT_WORKFLOWS: Final = 64
 class Requests:
     """Makes requests, and workflows of definitions. The newest compiled ones are kept, by digest."""
 
-    def __init__(self, registry: Registry, workflows: WorkflowStore, clock: Clock) -> None:
-        self.registry = registry
+    def __init__(
+        self, registry: Registry, workflows: WorkflowStore, clock: Clock, vaults: Vaults | None = None
+    ) -> None:
+        self.registry, self.vaults = registry, vaults or Vaults()
         self._workflows, self._clock = workflows, clock
         self._compiled: OrderedDict[str, Workflow] = OrderedDict()
 
@@ -104,35 +110,36 @@ class Requests:
         text = dump(document)
         return self.compiled(text, sha256(text.encode()).hexdigest(), "the workflow of the step")
 
-    def of_target(self, target: str, initial: JsonObject | None, options: JobOptions) -> Request:
-        """The request to run what a producer names, in a queue. Raises ``NotFound``, and ``InputInvalid`` where the
-        input does not fit."""
-        found = self.find(target, options.kind)
-        if isinstance(found, str):
-            return self.of_handler(found, initial, options)
-        return self.of_document(*found, initial, options)
-
     def of_document(
         self, workflow: Workflow, version: int | None, initial: JsonObject | None, options: JobOptions
     ) -> Request:
         """The request to run a workflow in a queue. Raises ``InputInvalid`` where the input does not fit its
         ``inputSchema``."""
-        request = self.of_workflow(workflow, version, initial, options)
+        environments = options.environment, options.inherited_environment
+        request = self.of_workflow(workflow, version, initial, options, *environments)
         if said := misfit(workflow, request.input):
             raise InputInvalid(f"input of {workflow.name or workflow.source}", said)
         return request
 
     def of_workflow(
-        self, workflow: Workflow, version: int | None, initial: JsonObject | None, options: JobOptions | None
+        self,
+        workflow: Workflow,
+        version: int | None,
+        initial: JsonObject | None,
+        options: JobOptions | None,
+        environment: str | None = None,
+        inherited: str | None = None,
     ) -> Request:
-        """The request to run a workflow: in a queue as ``options`` say, or by who asks where they are None.
+        """The request to run a workflow: in a queue as ``options`` say, or by who asks where they are None. It runs in
+        the ``environment`` that was chosen, else in that of its document, else in the ``inherited`` one.
 
         The input is merged over the document's own, shallowly. Raises ``ValueRefused``. Whether it fits
         ``inputSchema``, ``misfit`` tells.
         """
         given = plain({**workflow.initial, **(initial or {})}, ("initial",))
         assert isinstance(given, dict)
-        key, limit = self._concurrency(workflow, given, options)
+        runs_in = environment or workflow.environment or inherited
+        key, limit = self._concurrency(workflow, given, options, runs_in)
         return _request(
             Request(
                 definition=workflow.text,
@@ -143,6 +150,8 @@ class Requests:
                 concurrency_key=key,
                 concurrency_limit=limit,
                 when_full=workflow.options.when_full,
+                environment=runs_in,
+                environment_chosen=environment is not None,
             ),
             options,
             workflow.name or workflow.digest,
@@ -160,11 +169,19 @@ class Requests:
                 raise InputInvalid(f"input of {step_type.name}", said)
         definition = dump({"steps": [{"stepId": JOB_STEP, "stepType": handler}]})
         digest = sha256(definition.encode()).hexdigest()
-        request = Request(definition, digest, given, handler=handler, concurrency_key=options.concurrency_key)
+        request = Request(
+            definition,
+            digest,
+            given,
+            handler=handler,
+            concurrency_key=options.concurrency_key,
+            environment=options.environment or options.inherited_environment,
+            environment_chosen=options.environment is not None,
+        )
         return _request(request, options, handler)
 
     def _concurrency(
-        self, workflow: Workflow, initial: JsonObject, options: JobOptions | None
+        self, workflow: Workflow, initial: JsonObject, options: JobOptions | None, environment: str | None
     ) -> tuple[str | None, int | None]:
         """The concurrency key of a run, and how many of one key run at a moment."""
         bound = workflow.options.max_concurrent
@@ -172,8 +189,11 @@ class Requests:
             return options.concurrency_key, bound
         template = workflow.options.concurrency_key
         if template is not None:
-            scope = Scope({"initial": initial, "$util": utilities(self._clock), "$env": {}, "$connections": {}})
+            vault = self.vaults.of("", environment)
+            scope = Scope({"initial": initial, "$util": utilities(self._clock), **vault.roots})
             key = template.resolve(scope, _refuse_missing)
+            if has_secret(key):
+                raise InputInvalid("options.concurrencyKey", "it is stored to be read, and would hold a secret")
             return key if isinstance(key, str) else dump(key), bound
         if bound is not None:
             return f"workflow:{workflow.name or workflow.digest}", bound
@@ -199,7 +219,7 @@ def _request(request: Request, options: JobOptions | None, target: str) -> Reque
         return replace(request, queue=None)
     if not options.queue:
         raise InputInvalid("queue", "its name is empty; leave it out for 'default'")
-    identity = sha256(dump([target, options.queue, request.input]).encode()).hexdigest()
+    identity = sha256(dump([target, options.queue, shown_forms(request.input)]).encode()).hexdigest()
     return replace(
         request,
         queue=options.queue,
@@ -223,7 +243,7 @@ def _job(step_type: StepType, execution: Execution) -> Workflow:
         if said := _misfits(step_type, value):
             raise StepFailed(said, code="invalid_input", retryable=False)
 
-    fields = {key: verbatim(value) for key, value in execution.input.items()}
+    fields = {key: _Given(key) for key in execution.input}
     step = Step(id=JOB_STEP, type=step_type.name, place="", input=fields, recheck=recheck)
     return Workflow(
         document={},
@@ -233,6 +253,24 @@ def _job(step_type: StepType, execution: Execution) -> Workflow:
         block=Block((step,), ((),), True),
         options=Options(),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A field of the execution's input as it was given: data, whatever marks of templates are in it."""
+
+    key: str
+
+    constant: Final = False
+
+    @property
+    def paths(self) -> tuple[tuple[Place, Path], ...]:
+        return (((), Path("initial", (self.key,), 0, f"initial.{self.key}")),)
+
+    def resolve(self, scope: Scope, on_missing: OnMissing) -> Json:
+        initial = scope.root("initial")
+        assert isinstance(initial, Mapping)
+        return initial[self.key]
 
 
 def _misfits(step_type: StepType, given: JsonObject) -> str:

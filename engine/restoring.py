@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final, Protocol
 
-from flo.engine.attempt import LOOP_ITEMS, End
+from flo.engine.attempt import End
 from flo.engine.executions import StepRecord, StepState
 from flo.engine.history import History, is_final
 from flo.engine.language.workflow import Step
+from flo.engine.outputs import LOOP_ITEMS
 from flo.engine.results import Results
 from flo.engine.run import Frame, Run
 from flo.engine.step import Failure, StepType
@@ -79,9 +80,10 @@ def _retried(run: Run, record: StepRecord, failure: Failure) -> bool:
 def _publish(frame: Frame, history: History, step: Step, types: Types, record: StepRecord) -> JsonObject | None:
     """Make visible what a step gave, and what ran in it outside loops."""
     step_type, scope, run = types[step.type], frame.scope, frame.run
-    output = record.output if isinstance(record.output, dict) else None
+    opened = run.vault.open(record.output)
+    output = opened if isinstance(opened, dict) else None
     if output is not None and step_type.loops and LOOP_ITEMS not in output:
-        items = Results(run.execution.id, record.path, run.past, frame.strand.flush)
+        items = Results(run.execution.id, record.path, run.past, frame.strand.flush, run.vault.open)
         items.stored(int(str(output.get("count", 0))))
         output = {**output, LOOP_ITEMS: items}
     if output is not None:

@@ -20,9 +20,12 @@ PAGE: Final = 200
 class Results(LazyList):
     """The results of a loop's iterations, in input order: ``{index, status, output, error?}``."""
 
-    def __init__(self, execution_id: str, path: str, past: Past, flush: Callable[[], None]) -> None:
+    def __init__(
+        self, execution_id: str, path: str, past: Past, flush: Callable[[], None], unhide: Callable[[Json], Json]
+    ) -> None:
+        """``unhide`` puts the secrets back into what was stored."""
         self._execution_id, self._path = execution_id, path
-        self._past, self._flush = past, flush
+        self._past, self._flush, self._unhide = past, flush, unhide
         self._kept: dict[int, str] | None = {}
         self._characters = 0
         self._length = 0
@@ -62,8 +65,7 @@ class Results(LazyList):
         if not 0 <= at < self._length:
             raise IndexError(index)
         if self._kept is not None:
-            result: Json = json.loads(self._kept[at])
-            return result
+            return self._unhide(json.loads(self._kept[at]))
         start, page = self._page
         if not start <= at < start + len(page):
             start, page = self._page = self._read(at - at % PAGE)
@@ -76,7 +78,7 @@ class Results(LazyList):
     def _read(self, start: int) -> tuple[int, Sequence[Json]]:
         self._flush()
         records = self._past.iterations(self._execution_id, self._path, start=start, limit=PAGE)
-        return start, [result_of(record) for record in records]
+        return start, [self._unhide(result_of(record)) for record in records]
 
 
 def result_of(record: StepRecord) -> JsonObject:

@@ -6,24 +6,28 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Protocol, TypeVar, cast
+from typing import Final, Protocol, TypeVar, cast
 
 from flo.engine.cancellation import Cancellation
 from flo.engine.clock import Clock
 from flo.engine.errors import TemplateFailed
 from flo.engine.events import Bus, LineLogged, StepEnded
 from flo.engine.executions import Execution, LogLine, StepRecord
+from flo.engine.hiding import lacks_secret
 from flo.engine.history import History
 from flo.engine.instants import write_instant
 from flo.engine.jobs import Enqueued, JobOptions
 from flo.engine.journal import MAX_MESSAGE, Journal, Strand
+from flo.engine.language.paths import reached
 from flo.engine.language.scope import Fresh, Missing, OnMissing, Scope
-from flo.engine.language.workflow import Workflow
+from flo.engine.language.workflow import Paths, Workflow
 from flo.engine.past import Past
 from flo.engine.renewal import Renewer
-from flo.engine.step import Failure
+from flo.engine.secrecy import NOT_KEPT
+from flo.engine.step import Failure, Outcome, StepCall, StepType
 from flo.engine.stores.base import DataStore
-from flo.engine.values import Json, JsonObject, new_id, whole
+from flo.engine.values import Json, JsonObject, new_id, place_text, place_under, whole
+from flo.engine.vault import Vault
 
 T = TypeVar("T", bound=Json)
 
@@ -45,6 +49,8 @@ class Run:
     journal: Journal
     renewer: Renewer
     calls: Calls
+    vault: Vault
+    isolation: Isolation
     scope: Scope
     errors: list[Json]
     tolerated: int = 0
@@ -54,9 +60,9 @@ class Run:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def state(self) -> tuple[JsonObject, int]:
-        """``$vars`` and the count of tolerated failures, as they are now."""
+        """``$vars``, as they may be stored, and the count of tolerated failures, as they are now."""
         with self._lock:
-            variables = self.scope.names["$vars"]
+            variables = self.vault.hide(self.scope.names["$vars"])
             assert isinstance(variables, dict)
             return variables, self.tolerated
 
@@ -89,6 +95,18 @@ class Run:
             known = (step_id, path) in self._warned
             self._warned.add((step_id, path))
         return not known
+
+
+class Isolation(Protocol):
+    """Runs bodies of step types in processes of their own."""
+
+    def run(self, step_type: StepType, call: StepCall, input: JsonObject) -> JsonObject | Outcome:
+        """Run the body as ``step_type.body(call, input)`` would: it gives and raises the same. Soon after
+        ``call.cancelled`` is set, or ``call.deadline`` has passed, its process is ended, whatever it does."""
+
+
+_OF_ITEMS: Final = frozenset({"$item", "$index", "$isFirst", "$isLast", "$parent", "$util"})
+"""What these give is looked at where it comes from."""
 
 
 class Calls(Protocol):
@@ -124,21 +142,34 @@ class Frame:
         """The same place for work that runs at the same time as other work here."""
         return replace(self, strand=self.strand.fork())
 
+    def refuse_lost(self, paths: Paths, place: str) -> None:
+        """Fail where one of these paths leads to a value in which a secret was lost: what would be made of it is not
+        what was meant. Raises ``TemplateFailed`` with the place under ``place``."""
+        if not self.run.vault.lacking:
+            return
+        for inside, path in paths:
+            if path.root not in _OF_ITEMS and lacks_secret(reached(path, self.scope)):
+                where = place_under(place, place_text(inside))
+                raise TemplateFailed(f"{path.text!r} {NOT_KEPT}", text=path.source, position=path.position, place=where)
+
     def decide(self, path: str, name: str, value: Callable[[], T]) -> T:
         """What the step at ``path`` decides, which is no null: the same in every delivery, once its children have done
         something."""
+        vault = self.run.vault
         if self.run.again and (decided := self.strand.decided(path, name)) is not None:
-            return cast(T, decided)
+            return cast(T, vault.open(decided))
         decision = value()
-        self.strand.decide(path, name, decision)
+        self.strand.decide(path, name, vault.hide(decision))
         return decision
 
     def log(self, level: str, message: str, data: Json = None, step: str | None = None) -> None:
-        """Write a line to the execution's log; a message past 64 Ki characters is cut, and says so."""
+        """Write a line to the execution's log, secrets hidden; a message past 64 Ki characters is cut, and says so."""
+        vault = self.run.vault
+        message = vault.net.mask(message)
         if len(message) > MAX_MESSAGE:
             message = f"{message[:MAX_MESSAGE]}… ({len(message)} characters)"
         run = self.run
-        line = LogLine(run.execution.id, run.clock.now(), level, message, step, whole(data))
+        line = LogLine(run.execution.id, run.clock.now(), level, message, step, vault.shown(whole(data)))
         self.strand.line(line)
         run.bus.announce(LineLogged(line))
 
@@ -197,15 +228,17 @@ def refuse_missing(place: str) -> OnMissing:
     return told
 
 
-def root_scope(execution: Execution, variables: JsonObject, errors: list[Json], clock: Clock) -> Scope:
-    """The scope that every expression of a run can see: its roots, before any step has ended."""
+def root_scope(
+    execution: Execution, initial: Json, variables: JsonObject, settings: JsonObject, errors: list[Json], clock: Clock
+) -> Scope:
+    """The scope that every expression of a run can see: its roots, before any step has ended. ``settings`` are
+    ``$env`` and ``$connections``."""
     started = execution.started_at or execution.created_at
     return Scope(
         {
-            "initial": execution.input,
+            "initial": initial,
             "$vars": dict(variables),
-            "$env": {},
-            "$connections": {},
+            **settings,
             "$errors": errors,
             "$util": utilities(clock),
             "$execution": {

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, Protocol
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from flo.engine.clock import Clock
+from flo.engine.declaring import Declaration, Given, check_call, declared
 from flo.engine.jobs import Enqueued, JobOptions
 from flo.engine.values import Json, JsonObject
 
 if TYPE_CHECKING:  # a store's port is much to import for a name: the command starts faster without
+    from _typeshed import DataclassInstance
+
     from flo.engine.stores.base import DataStore
 
 
@@ -66,6 +71,14 @@ class Engine(Protocol):
     def holds(self, condition: str, names: Mapping[str, Json] | None = None) -> bool:
         """Evaluate a condition of the input now, with ``names`` added to its scope."""
 
+    def has_rule(self, field: str) -> bool:
+        """Say whether the input has this condition or rule."""
+
+    def rule(self, field: str, over: str = "items") -> Rule:
+        """A field of the input that is a condition or a rule (``StepType.rules``), to be evaluated for many items: what
+        it gives, a condition true or false. Not decided once and kept: asked again, it is evaluated again. ``over`` is
+        the list that the items are of: with ``$index`` it says in an error which one it was (``items[17]``)."""
+
     def set_variables(self, pairs: JsonObject) -> None:
         """Merge into ``$vars``."""
 
@@ -98,6 +111,31 @@ class Engine(Protocol):
         go or the execution ends."""
 
 
+class Rule(Protocol):
+    """A rule of a step's input: JSONLogic, or templates in any JSON value."""
+
+    def __call__(self, names: Mapping[str, Json]) -> Json:
+        """What it gives with ``names`` (``{"$item": …}``) added to the step's scope, in which ``$parent`` is the
+        iteration around the step. Raises ``TemplateFailed``."""
+
+
+class Secrets(Protocol):
+    """What the owner of the engine set up: the environment of the run, which is ``$env``, and the connections.
+
+    Secret values are text with a mark (``Secret``): used as text they are what they are, and in logs, records and
+    errors of the step ``***`` stands for them.
+    """
+
+    def __getitem__(self, name: str) -> Json:
+        """A value of the run's environment. Raises ``StepFailed`` (``unknown_secret``) with the nearest name."""
+
+    def get(self, name: str, default: Json = None) -> Json:
+        """A value of the run's environment, or ``default``."""
+
+    def connection(self, name: str) -> JsonObject:
+        """A connection. Raises ``StepFailed`` (``unknown_connection``) with the nearest name."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepCall:
     """What a running step may reach besides its own input.
@@ -117,7 +155,12 @@ class StepCall:
     log: StepLog
     cancelled: threading.Event
     deadline: float | None
+    secrets: Secrets
     engine: Engine
+
+    def run_children(self, branch: str = "steps") -> JsonObject:
+        """Run a child list of the input: see ``Engine.run_children``."""
+        return self.engine.run_children(branch)
 
 
 class RunReturned(Exception):
@@ -147,16 +190,27 @@ class Outcome:
     """What a step type may return instead of a plain object: an output whose outcome is bad (an *operational error*).
 
     The output stays readable; with ``operational_errors`` the step counts as failed, with ``warnings`` it does not.
-    ``retryable`` says whether another attempt may help against the errors.
+    ``retryable`` says whether another attempt may help against the errors, ``retry_after`` (seconds) that it will not
+    before.
     """
 
     output: JsonObject
     operational_errors: Sequence[str] = ()
     warnings: Sequence[str] = ()
     retryable: bool = True
+    retry_after: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("operational_errors", "warnings"):  # a text alone is one of them, not its letters
+            said = getattr(self, name)
+            texts = (said,) if isinstance(said, str) else tuple(said)
+            object.__setattr__(self, name, tuple(text if isinstance(text, str) else str(text) for text in texts))
 
 
 Body = Callable[[StepCall, JsonObject], "JsonObject | Outcome"]
+
+Function = Callable[[StepCall, Any], "Mapping[str, Any] | Mapping[str, object] | DataclassInstance | Outcome"]
+"""What an author writes: its input may be a type of the author's own, and so may its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +224,12 @@ class StepType:
     it asks (``{"while": ("$index",)}``). ``loops`` names the branches that run as iterations: what ran in them is not
     seen afterwards. ``exact`` are fields in which a missing value is an error. ``documents`` are fields that hold a
     whole workflow: it is checked with the document around it, and given to the body as it is written, its templates
-    untouched. ``touches`` says that it acts outside the engine. A ``transactional`` type does nothing but short calls
-    of ``call.store``: they commit together with the record that the step ended, or not at all; its body may be run
-    again after a conflict.
+    untouched. ``rules`` are fields that the step evaluates itself, once for each item, by ``call.engine.rule``:
+    JSONLogic or templates; ``sees`` says what names they see besides. Where one is inside another (``by`` and
+    ``by[].value``), the inner one is the rule. ``touches`` says that it acts outside the engine. A ``transactional``
+    type does nothing but short calls of ``call.store``: they commit together with the record that the step ended, or
+    not at all; its body may be run again after a conflict. An ``isolated`` type runs in a process of its own, which its
+    timeout ends whatever it does; it has no branches, conditions, rules or documents, and is not transactional.
     """
 
     name: str
@@ -190,17 +247,19 @@ class StepType:
     sees: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     exact: tuple[str, ...] = ()
     documents: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
     stepwise: bool = False
     touches: bool = True
     transactional: bool = False
+    isolated: bool = False
 
 
 def step_type(
     name: str,
     *,
-    schema: JsonObject,
-    output: JsonObject,
-    example: JsonObject,
+    schema: JsonObject | None = None,
+    output: JsonObject | None = None,
+    example: JsonObject | None = None,
     branches: tuple[str, ...] = (),
     loops: tuple[str, ...] = (),
     parallel: tuple[str, ...] = (),
@@ -209,23 +268,34 @@ def step_type(
     sees: Mapping[str, tuple[str, ...]] | None = None,
     exact: tuple[str, ...] = (),
     documents: tuple[str, ...] = (),
+    rules: tuple[str, ...] = (),
     stepwise: bool = False,
     touches: bool = True,
     transactional: bool = False,
-) -> Callable[[Body], StepType]:
-    """Declare a function as a step type. Its docstring's first line becomes the summary. Registers nothing: a registry
-    finds the ``StepType`` in its module."""
+    isolated: bool = False,
+) -> Callable[[Function], StepType]:
+    """Declare a function of a call and an input as a step type. Its docstring's first line becomes the summary.
+    Registers nothing: a registry finds the ``StepType`` in its module.
 
-    def declare(body: Body) -> StepType:
-        summary, _, description = (body.__doc__ or "").strip().partition("\n")
+    An input that is annotated as a dataclass or a ``TypedDict`` is made one, and ``schema`` is derived from that; else
+    it is a plain dict. What the function returns may be a dataclass or a ``TypedDict`` too. Schemas that are given
+    here stand; an ``example`` is made up where none is given. Raises ``FloError`` for a declaration that is wrong.
+    """
+    check_call(name, alone=isolated, with_others=bool(branches or conditions or rules or documents or transactional))
+    children = _children(branches, (*conditions, *rules))
+
+    def declare(function: Function) -> StepType:
+        names = sys._getframe(1).f_locals  # of the function in which a test may declare both
+        found = declared(name, function, Given(schema, output, example, children, names, Outcome))
+        summary, _, description = (function.__doc__ or "").strip().partition("\n")
         return StepType(
             name=name,
-            body=body,
-            schema=schema,
-            output_schema=output,
+            body=_body(function, found),
+            schema=found.schema,
+            output_schema=found.output,
             summary=summary.strip(),
             description=inspect.cleandoc(description),
-            example=example,
+            example=found.example,
             branches=branches,
             loops=loops,
             parallel=parallel,
@@ -234,12 +304,37 @@ def step_type(
             sees=sees or {},
             exact=exact,
             documents=documents,
+            rules=rules,
             stepwise=stepwise,
             touches=touches,
             transactional=transactional,
+            isolated=isolated,
         )
 
     return declare
+
+
+def _children(branches: Sequence[str], rules: Sequence[str]) -> Mapping[str, JsonObject]:
+    """The fields at the top of an input that the engine keeps to itself, with their schemas."""
+    lists: JsonObject = {"type": "array"}
+    fields = {**{rule: {} for rule in rules}, **dict.fromkeys(branches, lists)}
+    return {field: schema for field, schema in fields.items() if field.isidentifier()}
+
+
+def _body(function: Function, found: Declaration) -> Body:
+    """A function as the engine calls it: with JSON, for JSON."""
+    take, give = found.take, found.give
+    if take is None and give is None:
+        return function  # type: ignore[return-value]  # it returns an object, as it says
+
+    @wraps(function)
+    def body(call: StepCall, input: JsonObject) -> JsonObject | Outcome:
+        given: Any = function(call, input if take is None else take(input))
+        if give is None:
+            return given  # type: ignore[no-any-return]
+        return replace(given, output=give(given.output)) if isinstance(given, Outcome) else give(given)
+
+    return body
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,17 @@
-"""From a checked tree of steps to the records that run: every template and condition compiled, every path checked."""
+"""From a checked tree of steps to the records that run: templates, conditions, rules compiled, every path checked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from flo.engine.checking.inputs import check_input
+from flo.engine.checking.inputs import check_input, rule_places
 from flo.engine.checking.problems import Report
 from flo.engine.checking.references import check_path
 from flo.engine.checking.tree import Names, Node, Siblings, at_place, expand
 from flo.engine.errors import ExpressionInvalid, caret
 from flo.engine.language.conditions import CompiledCondition, compile_condition
+from flo.engine.language.rules import CompiledRule, compile_rule
 from flo.engine.language.templates import Template, compile_template, verbatim
 from flo.engine.language.workflow import Block, OnFailure, Step
 from flo.engine.retry import ONCE, Retry
@@ -43,6 +44,10 @@ class Compiler:
                 held.add(place)
                 more = node.type.sees.get(pattern, ())
                 conditions[text] = self._condition(at_place(node.input, place), node, ("input", *place), more)
+        rules: dict[str, CompiledRule] = {}
+        for pattern, text, place in rule_places(node):
+            held.add(place)
+            rules[text] = self._rule(at_place(node.input, place), node, ("input", *place), pattern)
         fields = {
             key: verbatim(value)
             if key in node.type.documents
@@ -58,6 +63,7 @@ class Compiler:
             recheck=check_input(node, label, self._report),
             branches={text: self.block(siblings) for text, siblings in node.branches.items()},
             conditions=conditions,
+            rules=rules,
             skip=skip,
             depends_on=tuple(map(str, waits)) if isinstance(waits := raw.get("dependsOn"), list) else None,
             on_failure=_on_failure(node),
@@ -78,6 +84,16 @@ class Compiler:
         for inside, path in condition.paths:
             check_path(path, (*node.place, *place, *inside), node, self._names, self._report, more)
         return condition
+
+    def _rule(self, value: Json, node: Node, place: Place, pattern: str) -> CompiledRule:
+        rule = compile_rule(value, self._reporter(node, place))
+        more = node.type.sees.get(pattern, ())
+        for inside, path in rule.paths:
+            check_path(path, (*node.place, *place, *inside), node, self._names, self._report, more)
+        if rule.constant and not isinstance(value, str):  # text without marks is an error
+            what = "nothing in this rule is a template or JSONLogic: it gives the same for every item"
+            self._report.warn((*node.place, *place), what)
+        return rule
 
     def _reporter(self, node: Node, place: Place) -> Callable[[Place, ExpressionInvalid], None]:
         def told(inside: Place, problem: ExpressionInvalid) -> None:
@@ -125,11 +141,11 @@ def _on_failure(node: Node) -> OnFailure:
 
 
 def _without(value: Json, held: set[Place], place: Place) -> Json:
-    """A copy of ``value`` without what stands at the places of ``held``."""
+    """A copy of ``value`` without what stands at the places of ``held``; in a list, null stands there."""
     if not any(other[: len(place)] == place for other in held):
         return value
     if isinstance(value, Mapping):
         return {key: _without(inner, held, (*place, key)) for key, inner in value.items() if (*place, key) not in held}
     if isinstance(value, list):
-        return [_without(inner, held, (*place, at)) for at, inner in enumerate(value)]
+        return [None if (*place, at) in held else _without(inner, held, (*place, at)) for at, inner in enumerate(value)]
     return value

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from flo.engine.checking.openness import Holder, Marks, Open, about_presence, opened, validator
 from flo.engine.checking.problems import Report
-from flo.engine.checking.tree import Node, at_place, expand
+from flo.engine.checking.tree import Node, at_place, expand, templated
 from flo.engine.checking.violations import against, came
 from flo.engine.errors import ExpressionInvalid, StepFailed
 from flo.engine.language.marks import has_marks, scan
@@ -54,7 +54,7 @@ def _nothing_open(value: JsonObject) -> None:
 
 
 def _holes(node: Node, report: Report) -> dict[Place, Any]:
-    """Where child lists, documents and conditions stand in the input, and what stands in for them when it is
+    """Where child lists, documents, conditions and rules stand in the input, and what stands in for them when it is
     checked."""
     holes: dict[Place, Any] = {}
     for branch in node.type.branches:
@@ -72,7 +72,28 @@ def _holes(node: Node, report: Report) -> dict[Place, Any]:
             holes[(field,)] = {}
     for condition in node.type.conditions:
         holes |= {place: Open() for _, place in expand(condition, node.input)}
+    holes |= {place: Open() for _, _, place in rule_places(node)}
+    _check_written_out(node, holes, report)
     return holes
+
+
+def rule_places(node: Node) -> list[tuple[str, str, Place]]:
+    """The rules of a step's input: the pattern of each, its spelling and its place. Where several patterns fit, the
+    innermost does: with ``by`` and ``by[].value``, ``by`` is a rule, or a list of objects that hold one each."""
+    found = [(pattern, text, place) for pattern in node.type.rules for text, place in expand(pattern, node.input)]
+    around = {place[:length] for _, _, place in found for length in range(len(place))}
+    return [each for each in found if each[2] not in around]
+
+
+def _check_written_out(node: Node, holes: Mapping[Place, Any], report: Report) -> None:
+    """Refuse a template where conditions or rules stand in what it would give: they are compiled, not resolved."""
+    told = {place for branch in node.type.branches for place in templated(branch, node.input)}
+    for pattern in (*node.type.conditions, *node.type.rules):
+        for place in templated(pattern, node.input):
+            if place not in holes and place not in told:
+                told.add(place)
+                what = f"{pattern!r} is written out in the document; a template cannot give it"
+                report.error((*node.place, "input", *place), what)
 
 
 def _filled(value: Any, holes: Mapping[Place, Any], place: Place = ()) -> Any:

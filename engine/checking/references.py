@@ -48,7 +48,10 @@ def check_path(path: Path, place: Place, node: Node, names: Names, report: Repor
         else:
             _check_step_key(path, names.steps[root], place, report)
     elif root not in names.uncertain:
-        _refuse(path, place, f"no step or name {root!r}{did_you_mean(root, _visible(node, names))}", report)
+        hint = did_you_mean(root, (*more, *_visible(node, names)))
+        if not hint and "$item" in more:
+            hint = f"; of an item it is {f'$item.{path.text}'!r}"
+        _refuse(path, place, f"no step or name {root!r}{hint}", report)
 
 
 def check_early_path(path: Path, place: Place, report: Report) -> None:

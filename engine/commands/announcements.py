@@ -21,6 +21,7 @@ from flo.engine.events import (
     TriggerFired,
 )
 from flo.engine.instants import write_instant
+from flo.engine.secrecy import shown_forms
 from flo.engine.values import JsonObject, dump
 
 
@@ -40,7 +41,7 @@ def as_json(event: Event) -> JsonObject:
                 "event": "executionEnded",
                 "executionId": execution.id,
                 "status": execution.state.value,
-                "output": execution.output,
+                "output": shown_forms(execution.output),
                 "error": execution.error,
                 "durationMilliseconds": round(duration, 3),
             }
@@ -84,6 +85,7 @@ class EventPrinter:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._stream = sys.stdout  # while steps run, theirs is another one
         self._failed: OSError | None = None
 
     def __call__(self, event: Event) -> None:
@@ -91,11 +93,11 @@ class EventPrinter:
             if self._failed is not None:
                 return
             try:
-                sys.stdout.write(dump(as_json(event)) + "\n")
-                sys.stdout.flush()
+                self._stream.write(dump(as_json(event)) + "\n")
+                self._stream.flush()
             except OSError as failed:
                 self._failed = failed
-                abandon_stdout()
+                abandon_stdout(self._stream)
 
     def check(self) -> None:
         """Raise ``FloError`` if events were lost for another reason than that nobody reads them."""

@@ -16,6 +16,8 @@ TEMPLATE: Final = {"type": "string", "pattern": r"<<|\{\{|\{%"}
 _STEPS: Final = {"$ref": "#/$defs/steps"}
 _CONDITION: Final = {"$ref": "#/$defs/condition"}
 _DOCUMENT: Final = {"$ref": "#"}
+_RULE: Final[dict[str, str]] = {}
+"""Any JSON: what of it is JSONLogic, and whether that means something, is for checking itself to say."""
 _TEXT_BOUNDS: Final = ("enum", "const", "pattern", "format", "maxLength")
 _COMBINED: Final = ("oneOf", "anyOf", "allOf")
 
@@ -50,6 +52,7 @@ def _input(step_type: StepType) -> JsonObject:
     """A step type's input as it is written: with templates, steps and conditions in their places."""
     places = dict.fromkeys(step_type.branches, _STEPS) | dict.fromkeys(step_type.conditions, _CONDITION)
     places |= dict.fromkeys(step_type.documents, _DOCUMENT)
+    places |= dict.fromkeys(step_type.rules, _RULE)
     fields = _opened_parts({"description": step_type.summary, **step_type.schema}, "", places)
     properties = fields.get("properties")
     if "continueOnError" not in (properties or {}) and step_type.branches and properties is not None:

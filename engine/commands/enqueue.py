@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import click
 
 from flo.engine import app
-from flo.engine.commands.options import duration, instant, json_option, steps_option, store_option
+from flo.engine.commands.options import duration, env_option, instant, json_option, steps_option, store_option
 from flo.engine.commands.output import note, print_json, print_json_list, warn, write
 from flo.engine.commands.sources import check_file, find_stored, names_file, object_argument, one_stdin
 from flo.engine.errors import did_you_mean
@@ -58,6 +58,7 @@ def instant_or_duration(value: str) -> datetime | timedelta:
     metavar="N",
     help="So many of it; with --key their keys are KEY-1, KEY-2, …",
 )
+@env_option
 @store_option
 @steps_option
 @json_option
@@ -72,6 +73,7 @@ def enqueue(
     key: str | None,
     concurrency_key: str | None,
     count: int | None,
+    environment: str | None,
     store: str | None,
     steps: tuple[str, ...],
     as_json: bool,
@@ -93,7 +95,7 @@ def enqueue(
     with app.open(store, steps=steps) as engine:
         found = _find(engine, workflow)
         until = engine.data.now() + deadline if isinstance(deadline, timedelta) else deadline
-        options = JobOptions(queue, priority, run_at, delay, until, key, concurrency_key)
+        options = JobOptions(queue, priority, run_at, delay, until, key, concurrency_key, environment=environment)
         batches = _batches(engine, found, initial, options, count or 1)
         if as_json and count is not None:
             print_json_list(made.as_json() for batch in batches for made in batch)

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout, suppress
 from typing import TextIO
 
 from flo.engine.errors import FloError
@@ -41,6 +41,11 @@ def _nowhere() -> TextIO:
     return open(os.devnull, "w", encoding="utf-8")  # for the life of the process
 
 
+def steps_print_aside() -> AbstractContextManager[object]:
+    """While steps run, what they print goes to standard error: standard output is for data."""
+    return redirect_stdout(sys.stderr)
+
+
 def write(text: str) -> None:
     """Write data. Raises ``ReaderGone``, and ``FloError`` where the place it goes to takes no more."""
     with _told():
@@ -65,11 +70,11 @@ def _told() -> Iterator[None]:
         raise FloError(f"standard output cannot be written: {failed.strerror}") from failed
 
 
-def abandon_stdout() -> None:
+def abandon_stdout(stream: TextIO | None = None) -> None:
     """Let everything that is still to be written vanish: nobody reads it."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, (stream or sys.stdout).fileno())
         os.close(nowhere)
 
 

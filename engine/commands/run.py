@@ -7,7 +7,7 @@ from datetime import timedelta
 import click
 
 from flo.engine import app
-from flo.engine.commands.options import json_option, steps_option, store_option
+from flo.engine.commands.options import env_option, json_option, steps_option, store_option
 from flo.engine.commands.output import warn
 from flo.engine.commands.running import (
     Foreground,
@@ -24,6 +24,7 @@ from flo.engine.language.workflow import Workflow
 @click.command(short_help="Run a workflow now, in this process, to its end.")
 @click.argument("workflow", metavar="FILE|NAME|-")
 @click.option("--input", "input_", metavar="JSON|@FILE|-", help="The run's input: an object, merged over 'initial'.")
+@env_option
 @store_option
 @steps_option
 @json_option
@@ -35,6 +36,7 @@ from flo.engine.language.workflow import Workflow
 def run(
     workflow: str,
     input_: str | None,
+    environment: str | None,
     store: str | None,
     steps: tuple[str, ...],
     as_json: bool,
@@ -62,7 +64,9 @@ def run(
         found = _find(engine, workflow)
         return shown.run(
             engine,
-            lambda cancelled, timeout_ms: engine.run(found, initial, cancelled=cancelled, timeout_ms=timeout_ms),
+            lambda cancelled, timeout_ms: engine.run(
+                found, initial, cancelled=cancelled, timeout_ms=timeout_ms, environment=environment
+            ),
             named=store is not None,
         )
 

@@ -17,7 +17,7 @@ from flo.engine.app import Flo
 from flo.engine.attended import RunResult
 from flo.engine.commands.announcements import EventPrinter
 from flo.engine.commands.options import duration
-from flo.engine.commands.output import ReaderGone, error, flush, note, print_json, warn
+from flo.engine.commands.output import ReaderGone, error, flush, note, print_json, steps_print_aside, warn
 from flo.engine.commands.progress import Progress
 from flo.engine.commands.signals import Stop
 from flo.engine.events import Listener
@@ -72,7 +72,7 @@ class Foreground:
         """Run ``work``, and give the exit code. ``named``: the call named the store, so that who reads on has to name
         it again."""
         manner = self._manner
-        with closing(self._progress), Stop(self._progress.say) as stop:
+        with closing(self._progress), Stop(self._progress.say) as stop, steps_print_aside():
             result = work(stop.asked, None if manner.timeout is None else manner.timeout.total_seconds() * 1000)
         self._print(result)
         if not manner.quiet:

@@ -11,7 +11,7 @@ import click
 
 from flo.engine import app
 from flo.engine.commands.options import json_option, steps_option, store_option
-from flo.engine.commands.output import print_json
+from flo.engine.commands.output import print_json, steps_print_aside
 from flo.engine.commands.services import (
     Lines,
     concurrency_option,
@@ -108,7 +108,7 @@ def serve(
     say = Lines(quiet)
     with app.open(store, steps=steps, listeners=[say]) as engine:
         made = {name: make(engine, settings) for name, make in _SERVICES.items() if not only or name in only}
-        with Stop(say.line) as stop:
+        with Stop(say.line) as stop, steps_print_aside():
             say.line(f"serving: {'; '.join(one.said for one in made.values())}")
             results = serve_all({name: one.service for name, one in made.items()}, stop.asked)
             code = stop.exit_code if stop.asked.is_set() else 0

@@ -8,7 +8,7 @@ import click
 
 from flo.engine import app
 from flo.engine.commands.options import json_option, steps_option, store_option
-from flo.engine.commands.output import print_json
+from flo.engine.commands.output import print_json, steps_print_aside
 from flo.engine.commands.services import (
     Lines,
     concurrency_option,
@@ -57,7 +57,7 @@ def worker(
         working = engine.worker(
             queues or ("default",), concurrency=concurrency, lease=lease_, grace_seconds=grace_.total_seconds()
         )
-        with Stop(say.line) as stop:
+        with Stop(say.line) as stop, steps_print_aside():
             say.line(f"worker {working.id} serves {', '.join(working.queues)}, {concurrency} at once")
             tally = working.run(stop.asked, drain=drain)
             code = stop.exit_code if stop.asked.is_set() else 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, cast
 
 from flo.engine.errors import ExpressionInvalid, TemplateFailed
 from flo.engine.language.field_tests import Fail, Paths, compile_tests, enter, is_tests
@@ -17,6 +18,7 @@ from flo.engine.language.logic_operators import truthy
 from flo.engine.language.paths import Path
 from flo.engine.language.scope import META, Missing, OnMissing, Scope
 from flo.engine.language.templates import Text, compile_text
+from flo.engine.secrecy import Lost
 from flo.engine.values import Json, Place, kind_of, place_text, shown
 
 Evaluate = Callable[[Scope, OnMissing], Json]
@@ -66,7 +68,9 @@ def _compile(value: Json, fail: Fail, paths: Paths) -> Evaluate:
         holds = compile_tests(value, fail, paths)
         return lambda scope, on_missing: holds(scope)
     if isinstance(value, Mapping):
-        return _logic(value, fail, paths)
+        if len(value) != 1:
+            return _misfit(dict(value), fail, f"an object with {len(value)} keys came, where JSONLogic has one")
+        return compile_logic(value, fail, paths)
     return _misfit(value, fail, f"{kind_of(value)} came")
 
 
@@ -88,9 +92,9 @@ def _expression(value: str, fail: Fail, paths: Paths) -> Evaluate:
     return text.run
 
 
-def _logic(value: Mapping[str, Json], fail: Fail, paths: Paths) -> Evaluate:
-    if len(value) != 1:
-        return _misfit(dict(value), fail, f"an object with {len(value)} keys came, where JSONLogic has one")
+def compile_logic(value: Mapping[str, Json], fail: Fail, paths: Paths) -> Evaluate:
+    """Compile JSONLogic, an object with one key. Problems go to ``fail`` with their place in it; what it refers to is
+    added to ``paths``."""
     for place in _places_of_tests(value, ()):
         message = (
             "a row condition means nothing inside JSONLogic; group some with 'all' or 'any', or compare with 'var'"
@@ -144,9 +148,20 @@ def _apply(rule: Rule, texts: list[tuple[Place, Text]], scope: Scope, on_missing
 
 
 def _look_up(scope: Scope, segments: tuple[str, ...]) -> Json | Missing:
+    value: Any = scope.root(segments[0]) if segments else None
+    for key in segments[1:]:  # the short way, for the rules that are applied to every item of a list
+        if type(value) is not dict or key not in value or key == META:
+            return _look_up_slowly(scope, segments)
+        value = value[key]
+    kind = type(value)
+    return _look_up_slowly(scope, segments) if kind is Missing or kind is Lost or not segments else cast(Json, value)
+
+
+def _look_up_slowly(scope: Scope, segments: tuple[str, ...]) -> Json | Missing:
     root, rest = enter(scope, segments)
     path = ".".join(segments)
     if isinstance(root, Missing):
         return Missing(path, source=path)
     before = f"{segments[0]}.{META}" if len(rest) < len(segments) - 1 else segments[0]
-    return look_into(root, rest, before)
+    found = look_into(root, rest, before)
+    return found if isinstance(found, Missing) else Path(segments[0], segments[1:], 0, path, path).had(found)

@@ -144,9 +144,9 @@ def _compile(rule: Json, site: _Site) -> _Node:
     if len(rule) != 1:
         return _literal(rule, site)
     ((name, arguments),) = rule.items()
-    if name in _SPECIAL or name in OPERATORS:
+    if name in KNOWN:
         return _operation(name, arguments, site)
-    hint = did_you_mean(name, (*_SPECIAL, *OPERATORS))
+    hint = did_you_mean(name, KNOWN)
     return site.fail(f"no JSONLogic operator {name!r}{hint}", rule)
 
 
@@ -379,3 +379,5 @@ _SPECIAL: Final[dict[str, Callable[[Sequence[_Node]], _Node]]] = {
     "or": _or,
     **_ITERATING,
 }
+KNOWN: Final = (*_SPECIAL, *OPERATORS)
+"""The names of all operators."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from flo.engine.language.paths import Path
 from flo.engine.language.scope import OnMissing, Scope
 from flo.engine.retry import ONCE, Retry
 from flo.engine.triggers import WantedTrigger
-from flo.engine.values import Json, JsonObject
+from flo.engine.values import Json, JsonObject, Place
+
+Paths = tuple[tuple[Place, Path], ...]
+"""Paths that a value refers to, each with the place of the string that it stands in."""
 
 
 class Resolver(Protocol):
@@ -19,6 +23,10 @@ class Resolver(Protocol):
     def constant(self) -> bool:
         """Whether nothing in it is a template."""
 
+    @property
+    def paths(self) -> Paths:
+        """Every path that it refers to."""
+
     def resolve(self, scope: Scope, on_missing: OnMissing) -> Json:
         """Give the value, all or nothing. Raises ``TemplateFailed`` whose place is relative to this value."""
 
@@ -26,8 +34,24 @@ class Resolver(Protocol):
 class Condition(Protocol):
     """A condition, compiled. ``language.conditions`` makes them."""
 
+    @property
+    def paths(self) -> Paths:
+        """Every path that it refers to."""
+
     def holds(self, scope: Scope, on_missing: OnMissing) -> bool:
         """Say whether it holds. Raises ``TemplateFailed``."""
+
+
+class Rule(Protocol):
+    """A rule, compiled. ``language.rules`` makes them."""
+
+    @property
+    def paths(self) -> Paths:
+        """Every path that it refers to."""
+
+    @property
+    def give(self) -> Callable[[Scope, OnMissing], Json]:
+        """Evaluates it. Raises ``TemplateFailed`` whose place is relative to the rule."""
 
 
 OnFailure = Literal["halt", "skip", "continue"]
@@ -37,10 +61,11 @@ OnFailure = Literal["halt", "skip", "continue"]
 class Step:
     """One step. ``place`` is its JSON path in the document.
 
-    ``input`` gives each field of its input but the child lists and conditions, compiled one by one, so that the fields
-    of ``exact`` (``where``), in which a missing value is an error, can be told apart, and those of a step type that is
-    ``stepwise`` resolved one after the other. ``branches`` holds child lists by their path in the input (``steps``,
-    ``cases[0].steps``), ``conditions`` the compiled conditions likewise (``condition``, ``cases[0].when``).
+    ``input`` gives each field of its input but the child lists, conditions and rules, compiled one by one, so that the
+    fields of ``exact`` (``where``), in which a missing value is an error, can be told apart, and those of a step type
+    that is ``stepwise`` resolved one after the other. ``branches`` holds child lists by their path in the input
+    (``steps``, ``cases[0].steps``), ``conditions`` the compiled conditions likewise (``condition``, ``cases[0].when``),
+    ``rules`` the compiled rules (``value``, ``by[0].value``).
     ``depends_on`` is None where the step follows the one before it. ``recheck`` checks the resolved input against the
     step type's schema, as far as templates left it open; it raises ``StepFailed`` with code ``invalid_input``.
     ``volatile`` says of a step with children that its input may be another one when it is asked for again.
@@ -53,6 +78,7 @@ class Step:
     recheck: Recheck
     branches: Mapping[str, Block] = field(default_factory=dict)
     conditions: Mapping[str, Condition] = field(default_factory=dict)
+    rules: Mapping[str, Rule] = field(default_factory=dict)
     skip: Condition | None = None
     depends_on: tuple[str, ...] | None = None
     on_failure: OnFailure = "halt"

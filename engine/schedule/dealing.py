@@ -83,7 +83,7 @@ class Dealer:
             "executionId": execution.id,
             "workflow": execution.workflow,
             "status": end.state.value,
-            "output": execution.output if is_over else None,
+            "output": self._firer.opened(execution) if is_over else None,
             "error": execution.error if is_over else None,
         }
         try:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from flo.engine.clock import Clock
 from flo.engine.errors import FloError, InputInvalid, NotFound, StepFailed, WorkflowInvalid
+from flo.engine.executions import Execution
 from flo.engine.jobs import MAX_DEPTH, JobOptions, Request
 from flo.engine.language.scope import Missing, Scope
 from flo.engine.language.templates import compile_template
@@ -17,7 +18,7 @@ from flo.engine.requests import Requests
 from flo.engine.run import utilities
 from flo.engine.schedule.schedules import Overlap
 from flo.engine.triggers import Trigger
-from flo.engine.values import JsonObject
+from flo.engine.values import Json, JsonObject
 
 log = logging.getLogger("flo.scheduler")
 
@@ -60,7 +61,13 @@ class Firer:
         initial = {**data, **(given or {}), **added}
         request = self.requests.of_document(workflow, stored.version, initial, options)
         request = replace(request, trigger=trigger.kind, trigger_id=trigger.id, led_by=depth)
-        return _one_after_the_other(request, trigger, workflow) if overlap == "queue" else request
+        if overlap == "queue":
+            request = _one_after_the_other(request, trigger, workflow)
+        return self.requests.vaults.stored(request)
+
+    def opened(self, execution: Execution) -> Json:
+        """What an execution gave, for the input of another one."""
+        return self.requests.vaults.sealed_opened(execution.output, execution.id)
 
     def _data(self, trigger: Trigger, workflow: Workflow, added: JsonObject) -> JsonObject:
         """``initialData`` as it is now. Raises ``TemplateFailed``, ``InputInvalid``."""
@@ -72,7 +79,7 @@ class Firer:
             log.warning("initialData of trigger %r: %s; it is null", trigger.full_name, said)
 
         names: dict[str, Any] = {"initial": {**workflow.initial, **added}, "$util": utilities(self.clock)}
-        scope = Scope({**names, "$env": {}, "$connections": {}})
+        scope = Scope({**names, **self.requests.vaults.of("", workflow.environment).roots})
         data = compile_template(trigger.config.get("initialData", {})).resolve(scope, missing)
         if not isinstance(data, Mapping):
             raise InputInvalid(f"initialData of trigger {trigger.full_name!r}", "it gives no object")

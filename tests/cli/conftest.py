@@ -37,7 +37,7 @@ Call = Callable[..., Answer]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Each test has a working folder of its own, and with it an embedded store."""
     monkeypatch.chdir(tmp_path)
-    for name in ("FLO_STORE", "FLO_STEPS", "FLO_DEBUG"):
+    for name in ("FLO_STORE", "FLO_STEPS", "FLO_STRICT_PLUGINS", "FLO_SETTINGS", "FLO_MASTER_KEY", "FLO_DEBUG"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 

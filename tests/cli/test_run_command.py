@@ -257,3 +257,21 @@ def test_a_store_of_no_known_kind_ends_with_1(flo: Any, save: Save) -> None:
     answer = flo("run", save([LOG]), "--store", "postgress://x")
     assert answer.code == 1
     assert "did you mean 'postgres'?" in answer.err
+
+
+def test_what_a_step_prints_is_no_data(flo: Any, save: Save, folder: Path) -> None:
+    """Standard output stays JSON, whatever a module prints when it is loaded and a body when it runs."""
+    folder.joinpath("loud.py").write_text(
+        "from flo import step_type\n"
+        "print('loading')\n"
+        "@step_type('acme.loud')\n"
+        "def loud(call, input):\n"
+        "    print('running')\n"
+        "    return {}\n",
+        encoding="utf-8",
+    )
+    for option in ("--json", "--events"):
+        answer = flo("run", save([step("acme.loud")]), "--steps", "loud.py", option)
+        assert answer.code == 0
+        assert all(json.loads(line) for line in answer.out.splitlines())
+        assert {"loading", "running"} <= set(answer.err.splitlines())

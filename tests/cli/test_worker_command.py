@@ -23,6 +23,7 @@ FAIL = {"stepId": "a", "stepType": "core.fail", "input": {"message": "boom"}}
 
 STEPS = """
 import os
+import sys
 
 from flo.engine.errors import RunCancelled
 from flo.engine.step import step_type
@@ -31,13 +32,13 @@ ANY = {"type": "object"}
 
 @step_type("test.watch", schema=ANY, output=ANY, example={})
 def watch(call, input):
-    print("begun", flush=True)
+    print("begun", file=sys.__stdout__, flush=True)
     call.cancelled.wait()
     raise RunCancelled("stopped")
 
 @step_type("test.hang", schema=ANY, output=ANY, example={})
 def hang(call, input):
-    print("begun", flush=True)
+    print("begun", file=sys.__stdout__, flush=True)
     reading, _ = os.pipe()
     os.read(reading, 1)
 """

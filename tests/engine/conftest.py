@@ -18,8 +18,8 @@ from flo.engine.executions import LogLine
 from flo.engine.registry import Registry
 from flo.engine.step import Outcome, StepCall, StepType, step_type
 from flo.engine.stores.memory import MemoryStore
-from flo.engine.testing import FrozenClock
 from flo.engine.values import JsonObject
+from flo.testing import FrozenClock
 
 from .delivering import House
 

@@ -14,14 +14,15 @@ from flo.engine.errors import StepFailed, StoreUnavailable
 from flo.engine.events import Bus, StepEnded, StepStarted
 from flo.engine.executions import Execution, StepRecord
 from flo.engine.interpreter import Interpreter
+from flo.engine.isolation.steps import IsolatedSteps
 from flo.engine.jobs import LEASE, Delivery, JobOptions
 from flo.engine.lifecycle import Runner
 from flo.engine.registry import Registry
 from flo.engine.renewal import Renewer
 from flo.engine.requests import Requests
 from flo.engine.step import Outcome, StepCall, StepType, step_type
-from flo.engine.testing import FrozenClock
 from flo.engine.values import JsonObject
+from flo.testing import FrozenClock
 
 OBJECT: JsonObject = {"type": "object"}
 INSTALLED = Registry.installed()
@@ -139,7 +140,14 @@ class Owner:
         requests = Requests(self.registry, store.workflows, clock)
         self.renewer = Renewer(facade, clock)
         self.runner = Runner(
-            facade, Interpreter(self.registry), requests, clock, Bus(self._hear), self.renewer, grace_seconds=0.1
+            facade,
+            Interpreter(self.registry),
+            requests,
+            clock,
+            Bus(self._hear),
+            self.renewer,
+            IsolatedSteps(self.registry.source),
+            grace_seconds=0.1,
         )
 
     def deliver(self, delivery: Delivery | None = None, cancellation: Cancellation | None = None) -> Execution | None:

@@ -16,8 +16,8 @@ from flo.engine.journal import BATCH, BATCH_CHARACTERS, MAX_MESSAGE, Journal, St
 from flo.engine.patience import PATIENCE_SECONDS
 from flo.engine.stores.memory import MemoryStore
 from flo.engine.stores.queueing import Owned
-from flo.engine.testing import FrozenClock
 from flo.engine.values import JsonObject
+from flo.testing import FrozenClock
 
 from .delivering import Over
 

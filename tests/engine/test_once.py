@@ -222,7 +222,7 @@ def test_a_transactional_step_with_a_bad_outcome_writes_nothing(house: House) ->
 def test_a_transactional_step_whose_output_is_too_large_writes_nothing(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flo.engine.attempt.MAX_OUTPUT", 100)
+    monkeypatch.setattr("flo.engine.outputs.MAX_OUTPUT", 100)
     house.acts["a"] = lambda call, input: {**count(call), "x": "x" * 100}
     name = house.enqueue([act("a", kind="test.act-whole")])
     assert house.ends().state is _S.FAILED

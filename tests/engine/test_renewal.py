@@ -18,8 +18,8 @@ from flo.engine.renewal import LAZY_SECONDS, MAX_FAILURES, Renewer, Reports
 from flo.engine.stores.changes import parse_changes
 from flo.engine.stores.filters import EVERY, parse_where
 from flo.engine.stores.memory import MemoryStore
-from flo.engine.testing import FrozenClock
 from flo.engine.upkeep import Claim, Lease, Rows, Turn
+from flo.testing import FrozenClock
 
 from .working import enqueued
 

@@ -22,8 +22,8 @@ from flo.engine.executions import DeadReason, Execution, ExecutionState, StepSta
 from flo.engine.jobs import JOB_RETRY, Again, Conclusion, Ended, LeaseLost, Parked, Released
 from flo.engine.retry import ONCE, Retry
 from flo.engine.step import Failure, Suspended
-from flo.engine.testing import FrozenClock
 from flo.engine.verdict import AWAY_SECONDS, unknown_handler, verdict
+from flo.testing import FrozenClock
 
 _S = ExecutionState
 THRICE = Retry(3, "exponential", 10.0, 600.0)

@@ -22,8 +22,9 @@ from flo.engine.jobs import Enqueued, JobOptions
 from flo.engine.registry import Registry
 from flo.engine.step import Engine, Outcome, StepCall, Suspended
 from flo.engine.stores.memory import MemoryStore
-from flo.engine.testing import FrozenClock
 from flo.engine.values import JsonObject
+from flo.engine.vaults import Vaults
+from flo.testing import FrozenClock
 
 REGISTRY = Registry.installed()
 
@@ -98,6 +99,7 @@ def body(clock: FrozenClock, answering: AnsweringEngine) -> Body:
             log=lambda level, message, data=None: None,
             cancelled=threading.Event(),
             deadline=None,
+            secrets=Vaults().of("execution-1", None),
             engine=cast(Engine, answering),
         )
         return REGISTRY[step_type].body(call, given)

@@ -80,7 +80,13 @@ def set_(call: StepCall, input: JsonObject) -> JsonObject:
             "ifAbsent": {"type": "boolean", "default": False, "description": "Leave rows that are there as they are."},
         },
     ),
-    output=fields(["created", "updated"], {"created": {"type": "integer"}, "updated": {"type": "integer"}}),
+    output=fields(
+        ["created", "updated"],
+        {
+            "created": {"type": "integer", "description": "How many rows this call made."},
+            "updated": {"type": "integer", "description": "How many that were there it wrote anew."},
+        },
+    ),
     example={"tableName": "pending_ops", "entries": [{"key": "a", "value": {"status": "pending"}}]},
     transactional=True,
 )
@@ -96,7 +102,7 @@ def set_many(call: StepCall, input: JsonObject) -> JsonObject:
 @step_type(
     "data-store.get",
     schema=fields(["tableName", "key"], {"tableName": TABLE, "key": KEY}),
-    output=row_and(found={"type": "boolean"}),
+    output=row_and(found={"type": "boolean", "description": "Whether there is such a row."}),
     example={"tableName": "settings", "key": "limits"},
     touches=False,
 )
@@ -115,14 +121,20 @@ def get(call: StepCall, input: JsonObject) -> JsonObject:
             "where": WHERE,
             "filterMode": FILTER_MODE,
             "orderBy": ORDER_BY,
-            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": DEFAULT_PAGE},
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_PAGE,
+                "default": DEFAULT_PAGE,
+                "description": "At most so many rows.",
+            },
             "cursor": {"type": ["string", "null"], "description": "`nextCursor` of the page before."},
         },
     ),
     output=fields(
         ["rows", "count", "nextCursor"],
         {
-            "rows": {"type": "array", "items": ROW},
+            "rows": {"type": "array", "items": ROW, "description": "The rows, in order."},
             "count": {"type": "integer", "description": "How many rows this page has."},
             "nextCursor": {
                 "type": ["string", "null"],
@@ -155,7 +167,7 @@ def query(call: StepCall, input: JsonObject) -> JsonObject:
 @step_type(
     "data-store.count",
     schema=fields(["tableName"], {"tableName": TABLE, "where": WHERE, "filterMode": FILTER_MODE}),
-    output=fields(["count"], {"count": {"type": "integer"}}),
+    output=fields(["count"], {"count": {"type": "integer", "description": "How many rows match."}}),
     example={"tableName": "pending_ops", "where": [{"field": "status", "operator": "equals", "value": "pending"}]},
     exact=("where",),
     touches=False,
@@ -178,7 +190,7 @@ def count(call: StepCall, input: JsonObject) -> JsonObject:
         },
         oneOf=[{"required": ["key"]}, {"anyOf": [{"required": ["where"]}, {"required": ["all"]}]}],
     ),
-    output=fields(["deleted"], {"deleted": {"type": "integer"}}),
+    output=fields(["deleted"], {"deleted": {"type": "integer", "description": "How many rows were removed."}}),
     example={"tableName": "sessions", "where": [{"field": "lastSeen", "operator": "olderThan", "value": "30d"}]},
     exact=("where",),
     transactional=True,
@@ -206,7 +218,13 @@ def delete(call: StepCall, input: JsonObject) -> JsonObject:
             "where": WHERE,
             "filterMode": FILTER_MODE,
             "orderBy": ORDER_BY,
-            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 1},
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_PAGE,
+                "default": 1,
+                "description": "At most so many rows.",
+            },
             "set": {**SET, "description": "Changes that add to what a claim writes, or replace it."},
             "renewEvery": {
                 "type": ["string", "boolean"],
@@ -223,7 +241,7 @@ def delete(call: StepCall, input: JsonObject) -> JsonObject:
                 "items": ROW,
                 "description": "The rows as they are after the claim, in order.",
             },
-            "count": {"type": "integer"},
+            "count": {"type": "integer", "description": "How many rows were claimed."},
         },
     ),
     example={
@@ -274,7 +292,7 @@ def atomic_claim(call: StepCall, input: JsonObject) -> JsonObject:
     output=fields(
         ["updated"],
         {
-            "updated": {"type": "boolean"},
+            "updated": {"type": "boolean", "description": "Whether the row was changed."},
             "row": {"anyOf": [ROW, {"type": "null"}], "description": "The row as it is now."},
             "reason": {"enum": ["not-found", "guard", None], "description": "Why nothing was changed."},
         },

@@ -45,7 +45,12 @@ FILTER_MODE: Final[JsonObject] = {
 }
 _BY: Final[JsonObject] = {
     "field": {"type": "string", "minLength": 1, "description": "A row field, else a path into the value."},
-    "direction": {"type": "string", "enum": ["asc", "desc", "ASC", "DESC"], "default": "asc"},
+    "direction": {
+        "type": "string",
+        "enum": ["asc", "desc", "ASC", "DESC"],
+        "default": "asc",
+        "description": "Rising or falling.",
+    },
 }
 ORDER_BY: Final[JsonObject] = {
     "type": ["array", "object"],
@@ -76,12 +81,12 @@ ROW: Final[JsonObject] = {
     "type": "object",
     "required": ["key", "value", "createdAt", "updatedAt", "expiresAt", "claimCount"],
     "properties": {
-        "key": {"type": "string"},
-        "value": {},
-        "createdAt": {"type": "string", "format": "date-time"},
-        "updatedAt": {"type": "string", "format": "date-time"},
-        "expiresAt": {"type": ["string", "null"], "format": "date-time"},
-        "claimCount": {"type": "integer"},
+        "key": {"type": "string", "description": "The row's key."},
+        "value": {"description": "Its value."},
+        "createdAt": {"type": "string", "format": "date-time", "description": "When it was made."},
+        "updatedAt": {"type": "string", "format": "date-time", "description": "When it was changed last."},
+        "expiresAt": {"type": ["string", "null"], "format": "date-time", "description": "When it ends; null: never."},
+        "claimCount": {"type": "integer", "description": "How often it was claimed."},
     },
 }
 

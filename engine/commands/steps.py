@@ -1,41 +1,48 @@
-"""``flo steps``: the step types that are installed."""
+"""``flo steps``: the step types that are there, and a beginning for those that are not yet."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from flo.engine import app
-from flo.engine.commands.group import CommandGroup
+from flo.engine.commands.group import CommandGroup, Deferred
 from flo.engine.commands.options import json_option, steps_option
 from flo.engine.commands.output import print_json, print_json_list, print_table, warn, write
+from flo.engine.errors import NotFound
 from flo.engine.registry import Registry
 from flo.engine.step import StepType
 from flo.engine.values import JsonObject, dump
 
 Rows = Iterator[tuple[str, str, str]]
+_DEEPEST: Final = 3
 
 
-@click.group(cls=CommandGroup)
+NEW: Final = Deferred("flo.engine.commands.steps_new:new", "Begin a distribution of step types of one's own.")
+
+
+@click.group(cls=CommandGroup, deferred={"new": NEW})
 def steps() -> None:
-    """The step types that are installed."""
+    """The step types that are installed, and new ones."""
 
 
 @steps.command("list", short_help="List the step types.")
 @steps_option
 @json_option
 def list_steps(steps: tuple[str, ...], as_json: bool) -> None:
-    """List the step types, by name, and the modules of step types that could not be loaded: where, and why."""
+    """List the step types, by name, and the modules or files that they come from. What could not be loaded is told too:
+    where it broke, and why."""
     registry = _registry(steps)
     found = [registry[name] for name in sorted(registry)]
     if as_json:
-        print_json_list([*(_entry(step_type) for step_type in found), *_broken(registry)])
+        print_json_list([*(_entry(step_type, registry) for step_type in found), *_broken(registry)])
         return
-    print_table(("STEP TYPE", "WHAT IT DOES"), [(step_type.name, step_type.summary) for step_type in found])
+    rows = [(step_type.name, registry.source(step_type.name), step_type.summary) for step_type in found]
+    print_table(("STEP TYPE", "FROM", "WHAT IT DOES"), rows)
     for plugin in registry.broken:
-        warn(f"{plugin.name} could not be loaded: {plugin.place}: {plugin.message}")
+        warn(str(plugin))
 
 
 @steps.command(short_help="Show a step type: its input, its output, an example.")
@@ -44,11 +51,18 @@ def list_steps(steps: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def show(step_type: str, steps: tuple[str, ...], as_json: bool) -> None:
     """Show a step type: what it does, the fields of its input and output, and an example. With --json: its schemas."""
-    found = _registry(steps)[step_type]
+    registry = _registry(steps)
+    try:
+        found = registry[step_type]
+    except NotFound:
+        for plugin in registry.broken:  # it may be among what is missing
+            warn(str(plugin))
+        raise
     if as_json:
         print_json(
             {
                 "name": found.name,
+                "source": registry.source(found.name),
                 "summary": found.summary,
                 "description": found.description,
                 "input": found.schema,
@@ -73,8 +87,9 @@ def _registry(steps: tuple[str, ...]) -> Registry:
         return engine.registry
 
 
-def _entry(step_type: StepType) -> JsonObject:
-    return {"name": step_type.name, "status": "ok", "summary": step_type.summary}
+def _entry(step_type: StepType, registry: Registry) -> JsonObject:
+    source = registry.source(step_type.name)
+    return {"name": step_type.name, "status": "ok", "summary": step_type.summary, "source": source}
 
 
 def _broken(registry: Registry) -> Iterator[JsonObject]:
@@ -91,26 +106,44 @@ def _print_fields(schema: JsonObject) -> None:
 
 
 def _fields(schema: Mapping[str, Any]) -> Rows:
-    """The fields of an object: name, type, and what is said of it."""
-    required = schema.get("required", ())
-    for name, field in schema.get("properties", {}).items():
+    """The fields of an object and of the objects in it: name, type, and what is said of it."""
+    definitions: Mapping[str, Any] = schema.get("$defs", {})
+    for name, field, required in _properties(schema, definitions, ""):
         said = [field["description"]] if field.get("description") else []
-        if name in required:
+        if required:
             said.insert(0, "required.")
         if "default" in field:
             said.append(f"Default: {dump(field['default'])}.")
         yield name, _kind(field), " ".join(said)
 
 
+def _properties(
+    schema: Mapping[str, Any], definitions: Mapping[str, Any], prefix: str
+) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
+    required = schema.get("required", ())
+    for name, field in schema.get("properties", {}).items():
+        yield f"{prefix}{name}", _shown(field, definitions), name in required
+        if prefix.count(".") < _DEEPEST:
+            inside, between = (field["items"], "[].") if isinstance(field.get("items"), Mapping) else (field, ".")
+            yield from _properties(inside, definitions, f"{prefix}{name}{between}")
+
+
+def _shown(field: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A field that is described elsewhere in the schema, as it is there."""
+    reference = str(field.get("$ref", ""))
+    return {**definitions.get(reference.rpartition("/")[2], {}), **field} if reference else field
+
+
 def _kind(field: Mapping[str, Any]) -> str:
     """A field's type in a word or two."""
     if "enum" in field:
         return " | ".join(dump(value) for value in field["enum"])
-    kind = field.get("type", "")
+    kind = field.get("type", "object" if "$ref" in field else "")
     if isinstance(kind, list):
         return " | ".join(kind)
     if kind == "array" and isinstance(field.get("items"), Mapping) and field["items"].get("type"):
-        return f"array of {field['items']['type']}"
+        inner = field["items"]["type"]
+        return f"array of {inner if isinstance(inner, str) else ' | '.join(inner)}"
     choices = field.get("oneOf") or field.get("anyOf")
     if not kind and choices:
         return " | ".join(dict.fromkeys(_kind(choice) for choice in choices if isinstance(choice, Mapping)))

@@ -1,0 +1,1 @@
+"""Step types for flo: greetings, and cards that are sent once."""

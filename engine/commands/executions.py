@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 import click
 
 from flo.engine import app
 from flo.engine.commands import execution_acts
+from flo.engine.commands.execution_tree import Line, all_records, print_tree, records_of, took, tree
 from flo.engine.commands.group import CommandGroup
 from flo.engine.commands.options import json_option, store_option
 from flo.engine.commands.output import note, print_json, print_json_list, print_table, shown_text, write
@@ -19,7 +19,7 @@ from flo.engine.executions import Execution, ExecutionState, LogLine, StepRecord
 from flo.engine.instants import write_instant
 from flo.engine.jobs import Attempt, Wait
 from flo.engine.stores.base import ExecutionStore
-from flo.engine.values import JsonObject, dump, shown
+from flo.engine.values import JsonObject, dump
 
 _PAGE = 500
 _SHOWN_CHILDREN = 100
@@ -73,20 +73,24 @@ def list_executions(
 
 @executions.command(short_help="Show a run or job and its steps.")
 @click.argument("execution", metavar="ID")
-@click.option("--all", "everything", is_flag=True, help="Also the iterations of loops, and the steps in them.")
+@click.option("--all", "everything", is_flag=True, help="Every iteration of loops, and the steps in them.")
 @store_option
 @json_option
 def show(execution: str, everything: bool, store: str | None, as_json: bool) -> None:
-    """Show a run or job: its input and output, how it stands or ended, and its steps; the earlier claims of it, what it
-    waits for and what answers that, and what it started. ID may be the beginning of an id."""
+    """Show a run or job: its input and output, how it stands or ended, and its steps as a tree; the earlier claims of
+    it, and the commands that answer what it waits for. ID may be the beginning of an id.
+
+    Of a loop the tree tells how many iterations ended how, and shows the first ones that failed, wait, or started other
+    executions.
+    """
     with app.open(store) as engine:
         engine.store.queue.bury()
-        picture = _picture(engine.executions, find_execution(engine, execution), everything)
+        picture = _picture(engine, find_execution(engine, execution), everything, draw=not as_json)
         kept_in = engine.store.url
     if as_json:
         print_json(picture.as_json())
         return
-    for name, value in picture.execution.as_json().items():
+    for name, value in {**picture.execution.as_json(), "took": took(picture.execution) or None}.items():
         if value is not None:
             write(f"{name:<14} {shown_text(value if isinstance(value, str) else dump(value), ' ' * 15)}\n")
     _print_sections(picture)
@@ -125,7 +129,7 @@ def print_executions(found: Sequence[Execution]) -> None:
             _status(held),
             held.queue or "-",
             write_instant(held.created_at),
-            _seconds(held),
+            took(held) or "-",
         )
         for held in found
     ]
@@ -146,6 +150,7 @@ class _Picture:
     attempts: Sequence[Attempt]
     waits: Sequence[Wait]
     children: Sequence[Execution]
+    tree: Sequence[Line]
 
     def as_json(self) -> JsonObject:
         return {
@@ -157,34 +162,28 @@ class _Picture:
         }
 
 
-def _picture(store: ExecutionStore, execution: Execution, everything: bool) -> _Picture:
-    return _Picture(
-        execution,
-        [step for step in store.steps(execution.id) if everything or "[" not in step.path],
-        store.attempts(execution.id),
-        store.waits(execution.id),
-        store.list(parent=execution.id, limit=10_000 if everything else _SHOWN_CHILDREN),
-    )
+def _picture(engine: app.Flo, execution: Execution, everything: bool, *, draw: bool) -> _Picture:
+    """Read what is shown. Without ``everything`` what is read does not grow with the iterations of loops, but for how
+    each one ended; ``draw`` says whether the tree is wanted."""
+    store = engine.executions
+    steps = store.steps(execution.id) if everything else store.checkpoints(execution.id, "")
+    attempts, waits = store.attempts(execution.id), store.waits(execution.id)
+    children = store.list(parent=execution.id, limit=10_000 if everything else _SHOWN_CHILDREN)
+    records = all_records(steps) if everything else records_of(store, execution.id, steps)
+    lines = tree(execution, engine.registry, records, waits, children) if draw else ()
+    return _Picture(execution, steps, attempts, waits, children, lines)
 
 
 def _print_sections(picture: _Picture) -> None:
-    """Print what there is of steps, earlier claims, waits and children."""
-    if picture.steps:
+    """Print the tree of its steps, and what there is of earlier claims."""
+    if picture.tree:
         write("\n")
-        print_table(
-            ("STEP", "TYPE", "STATUS", "TOOK", "ATTEMPTS", "ERROR"), [_step_row(step) for step in picture.steps]
-        )
+        print_tree(picture.tree)
     if picture.attempts:
         write("\nATTEMPTS\n")
         print_table(
             ("CLAIM", "WORKER", "FROM", "TO", "OUTCOME", "ERROR"), [_attempt_row(one) for one in picture.attempts]
         )
-    if picture.waits:
-        write("\nWAITS\n")
-        print_table(("STEP", "FOR", "NAME", "UNTIL", "ANSWER"), [_wait_row(wait) for wait in picture.waits])
-    if picture.children:
-        write("\nCHILDREN\n")
-        print_executions(picture.children)
 
 
 def _ways_on(picture: _Picture, where: str) -> Iterator[str]:
@@ -192,6 +191,8 @@ def _ways_on(picture: _Picture, where: str) -> Iterator[str]:
     execution = picture.execution
     if len(picture.children) == _SHOWN_CHILDREN:
         yield f"there may be more children: flo executions list --parent {execution.id} --limit 10000{where}"
+    if execution.state is ExecutionState.FAILED:
+        yield f"its log: flo executions logs {execution.id}{where}"
     if execution.state.final:
         return
     for wait in picture.waits:
@@ -233,17 +234,6 @@ def _status(execution: Execution) -> str:
     return f"{execution.state.value} ({code})" if lost else execution.state.value
 
 
-def _seconds(execution: Execution) -> str:
-    if execution.started_at is None or execution.finished_at is None:
-        return "-"
-    return f"{(execution.finished_at - execution.started_at) / timedelta(seconds=1):.2f} s"
-
-
-def _step_row(step: StepRecord) -> tuple[str, ...]:
-    took = f"{step.duration_ms:.0f} ms"
-    return (step.path, step.step_type, step.state.value, took, str(step.attempts), _message(step.error))
-
-
 def _attempt_row(attempt: Attempt) -> tuple[str, ...]:
     return (
         str(attempt.fence),
@@ -252,16 +242,6 @@ def _attempt_row(attempt: Attempt) -> tuple[str, ...]:
         write_instant(attempt.ended_at),
         attempt.outcome,
         _message(attempt.error),
-    )
-
-
-def _wait_row(wait: Wait) -> tuple[str, ...]:
-    return (
-        wait.path,
-        wait.kind,
-        wait.name or "-",
-        "-" if wait.until is None else write_instant(wait.until),
-        "-" if wait.answer is None else shown(wait.answer, 120),
     )
 
 

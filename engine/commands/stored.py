@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import click
 
 from flo.engine import app
+from flo.engine.commands.diagram import diagram
 from flo.engine.commands.options import json_option, steps_option, store_option
 from flo.engine.commands.output import note, print_json, print_json_list, print_table, warn, write
 from flo.engine.commands.sources import check_file
@@ -64,13 +65,26 @@ def list_stored(store: str | None, as_json: bool) -> None:
 @click.command(short_help="Print a stored workflow as it was added.")
 @click.argument("name")
 @click.option("--version", type=click.IntRange(min=1), metavar="N", help="An older version.")
+@click.option("--diagram", "as_picture", is_flag=True, help="Print a Mermaid flowchart of it instead.")
 @store_option
+@steps_option
 @json_option
-def show(name: str, version: int | None, store: str | None, as_json: bool) -> None:
-    """Print a stored workflow exactly as it was added. With --json: what is kept of it, and its document."""
-    with app.open(store) as engine:
+def show(
+    name: str, version: int | None, as_picture: bool, store: str | None, steps: tuple[str, ...], as_json: bool
+) -> None:
+    """Print a stored workflow exactly as it was added. With --json: what is kept of it, and its document.
+
+    With --diagram: its steps, what waits for what, and what starts it, as Mermaid. A dashed arrow goes on after a
+    failure, too; a dashed frame is a step of a type that is not installed here.
+    """
+    if as_picture and as_json:
+        raise click.UsageError("--diagram prints Mermaid; it cannot be together with --json")
+    with app.open(store, steps=steps) as engine:
         stored = engine.stored(name, version)
-    if as_json:
+        picture = diagram(stored.document, engine.registry, name) if as_picture else None
+    if picture is not None:
+        write(picture)
+    elif as_json:
         print_json({**_as_json(stored), "document": parse_json(stored.document, name)})
     else:
         write(stored.document)

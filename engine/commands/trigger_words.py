@@ -10,14 +10,14 @@ from zoneinfo import ZoneInfo
 from flo.engine.commands.output import print_table
 from flo.engine.errors import FloError, StoreError
 from flo.engine.instants import write_instant
-from flo.engine.triggers import Firing, Trigger
+from flo.engine.triggers import Firing, Trigger, WantedTrigger
 from flo.engine.values import Json, JsonObject
 
 if TYPE_CHECKING:
     from flo.engine.schedule.operating import Triggers
 
 
-def when(trigger: Trigger) -> str:
+def when(trigger: Trigger | WantedTrigger) -> str:
     """What fires a trigger: ``0 2 * * * Europe/Berlin``, ``every 65m``, ``when 'x' has finished``, ``by hand``."""
     config = trigger.config
     match trigger.kind:

@@ -14,12 +14,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from filter_examples import EXAMPLES
+
 import flo.steps
 from flo.engine.commands.editor_schema import editor_schema
 from flo.engine.commands.reference import command_reference
 from flo.engine.language.filters import FILTERS, Filter
+from flo.engine.language.scope import Missing, Scope
+from flo.engine.language.templates import compile_template
 from flo.engine.registry import Registry, declared_in
 from flo.engine.step import StepType
+from flo.engine.values import Json
 
 ROOT = Path(__file__).resolve().parent.parent
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -34,11 +39,12 @@ FILTERS_INTRODUCTION = """\
 # Filters
 
 Generated from the filters themselves, by name. [The language](../language.md#filters) says what holds for all of them.
-Arguments in brackets may be left out: `<< initial.text | truncate: 20 >>`.
+Arguments in brackets may be left out: `<< initial.text | truncate: 20 >>`. What an example gives is written as JSON.
 
-| filter | arguments | |
-|---|---|---|
+| filter | arguments | | example | gives |
+|---|---|---|---|---|
 """
+NEW_LINE = "\n"
 
 
 def shipped() -> Registry:
@@ -93,46 +99,121 @@ def section(step_type: StepType) -> str:
 
 def fields(schema: Mapping[str, Any], *, demands: bool) -> str:
     """The fields of an object as a table, those inside it as paths. ``demands``: whether to say which are required."""
-    said = f"{schema['description']}\n" if "description" in schema else ""
+    said = " ".join(filter(None, (schema.get("description", ""), *(choices(schema) if demands else ()))))
     rows = "".join(
         f"| `{name}` | {cell(kind)} | {cell(what)} |\n" for name, kind, what in described(schema, "", demands)
     )
     if not rows:
-        return said or "Nothing.\n"
-    blank = "\n" if said else ""
-    return f"{said}{blank}| field | type | |\n|---|---|---|\n{rows}"
+        return f"{said or 'Nothing.'}\n"
+    return f"{said}{2 * NEW_LINE if said else ''}| field | type | |\n|---|---|---|\n{rows}"
 
 
 def described(schema: Mapping[str, Any], prefix: str, demands: bool) -> Iterator[tuple[str, str, str]]:
-    """Name, type and meaning of each field."""
+    """Name, type and meaning of each field, of what lies in it too."""
     for name, field in schema.get("properties", {}).items():
         required = "Required." if demands and name in schema.get("required", ()) else ""
-        default = f"Default: `{json.dumps(field['default'])}`." if "default" in field else ""
+        examples = ", ".join(f"`{json.dumps(example)}`" for example in field.get("examples", ()))
+        notes = (
+            required,
+            field.get("description", ""),
+            *(choices(field) if demands else ()),
+            f"Such as {examples}." if examples else "",
+            f"Default: `{json.dumps(field['default'])}`." if "default" in field else "",
+        )
         path = f"{prefix}{name}"
-        yield path, kind(field), " ".join(filter(None, (required, field.get("description", ""), default)))
-        yield from described(field.get("items", {}), f"{path}[].", demands)
+        yield path, kind(field), " ".join(filter(None, notes))
+        yield from inside(field, path, demands)
+
+
+def inside(field: Mapping[str, Any], path: str, demands: bool) -> Iterator[tuple[str, str, str]]:
+    """The fields of the objects that a field may hold: as ``path[].name`` those of a list, as ``path.{}.name`` those
+    under any key. What may also stand alone in the place of a list is told once."""
+    items, values = field.get("items", {}), field.get("additionalProperties")
+    if items:
+        yield from inside(items, f"{path}[]", demands)
+    if field.get("properties") != items.get("properties"):
+        yield from described(field, f"{path}.", demands)
+    if isinstance(values, Mapping):
+        yield from inside(values, f"{path}.{{}}", demands)
+    for choice in (*field.get("anyOf", ()), *field.get("oneOf", ())):
+        yield from inside(choice, path, demands)
+
+
+def choices(schema: Mapping[str, Any]) -> Iterator[str]:
+    """What a schema says about fields together: which of them exclude or need one another."""
+    for key, words in (("oneOf", "Exactly one of"), ("anyOf", "At least one of")):
+        groups = [choice for choice in schema.get(key, ()) if not choice.get("properties")]
+        named = ["`" + "` and `".join(group["required"]) + "`" for group in groups if group.get("required")]
+        if len(named) == len(groups) and named:
+            yield f"{words} {', '.join(named)}."
+        elif named and key == "oneOf" and all(group.get("required") or "not" in group for group in groups):
+            yield f"At most one of {', '.join(named)}."
+    for part in schema.get("allOf", ()):
+        yield from choices(part)
 
 
 def kind(field: Mapping[str, Any]) -> str:
     """The type of a field in few words."""
+    if "const" in field:
+        return f"`{json.dumps(field['const'])}`"
     if "enum" in field:
         return ", ".join(f"`{json.dumps(choice)}`" for choice in field["enum"])
-    if "anyOf" in field:
-        return " or ".join(kind(choice) for choice in field["anyOf"])
+    for several in ("anyOf", "oneOf"):
+        if "type" not in field and any("required" not in choice for choice in field.get(several, ())):
+            return " or ".join(dict.fromkeys(kind(choice) for choice in field[several]))
     kinds = field.get("type", "any")
-    text = " or ".join([kinds] if isinstance(kinds, str) else kinds)
-    bounds = [
-        f"{words} {field[key]}"
-        for key, words in (("minimum", "from"), ("exclusiveMinimum", "above"), ("maximum", "to"))
-        if key in field
-    ]
-    return f"{text} {' '.join(bounds)}" if bounds else text
+    named = [kinds] if isinstance(kinds, str) else kinds
+    text = " or ".join(f"list of {kind(field['items'])}" if is_list(field, name) else name for name in named)
+    return " ".join(filter(None, (text.replace("array", "list"), *bounds(field))))
+
+
+def is_list(field: Mapping[str, Any], name: str) -> bool:
+    """Whether a type is a list of which is known what it holds."""
+    return name == "array" and bool(field.get("items", {}).keys() & {"type", "enum"})
+
+
+def bounds(field: Mapping[str, Any]) -> Iterator[str]:
+    """What the values of a field are held to, in few words."""
+    for key, words in (
+        ("minimum", "from"),
+        ("exclusiveMinimum", "above"),
+        ("maximum", "to"),
+        ("exclusiveMaximum", "below"),
+    ):
+        if key in field:
+            yield f"{words} {field[key]}"
+    if field.get("format") == "date-time":
+        yield "(an instant)"
+    if field.get("minItems") == 1:
+        yield "(not empty)"
+    if "maxLength" in field:
+        yield f"(up to {field['maxLength']} characters)"
 
 
 def filter_reference() -> str:
     """The page about the filters."""
-    rows = (f"| `{name}` | {arguments(FILTERS[name])} | {cell(meaning(FILTERS[name]))} |\n" for name in sorted(FILTERS))
+    rows = (
+        f"| `{name}` | {arguments(FILTERS[name])} | {cell(meaning(FILTERS[name]))} | {code(EXAMPLES[name])}"
+        f" | {code(json.dumps(given(EXAMPLES[name]), ensure_ascii=False))} |\n"
+        for name in sorted(FILTERS)
+    )
     return FILTERS_INTRODUCTION + "".join(rows)
+
+
+def given(expression: str) -> Json:
+    """What an expression gives that refers to nothing."""
+    return compile_template(f"<< {expression} >>").resolve(Scope({}), refused)
+
+
+def refused(missing: Missing) -> None:
+    """Let no example refer to what is not there."""
+    raise ValueError(f"an example refers to {missing.path}")
+
+
+def code(text: str) -> str:
+    """Text as code in a table."""
+    marks = "``" if "`" in text else "`"
+    return cell(f"{marks}{text}{marks}")
 
 
 def arguments(held: Filter) -> str:

@@ -26,8 +26,8 @@ LOOP_OUTPUT: Final[JsonObject] = {
     "additionalProperties": False,
     "properties": {
         "count": {"type": "integer", "description": "How many iterations there were."},
-        "succeeded": {"type": "integer"},
-        "failed": {"type": "integer"},
+        "succeeded": {"type": "integer", "description": "Iterations that ended well."},
+        "failed": {"type": "integer", "description": "Iterations that failed."},
         "skipped": {"type": "integer", "description": "Iterations in which every step was skipped."},
         "items": {
             "type": "array",
@@ -36,10 +36,10 @@ LOOP_OUTPUT: Final[JsonObject] = {
                 "type": "object",
                 "required": ["index", "status", "output"],
                 "properties": {
-                    "index": {"type": "integer"},
-                    "status": {"enum": ["success", "failed", "skipped"]},
-                    "output": {"type": "object"},
-                    "error": {"type": "object"},
+                    "index": {"type": "integer", "description": "Its place among the items, from 0."},
+                    "status": {"enum": ["success", "failed", "skipped"], "description": "How it ended."},
+                    "output": {"type": "object", "description": "The outputs of its steps by stepId."},
+                    "error": {"type": "object", "description": "Of a failed one: `stepId path code message kind`."},
                 },
             },
         },
@@ -60,7 +60,7 @@ LOOP_OUTPUT: Final[JsonObject] = {
         "required": ["conditionResult", "branch"],
         "additionalProperties": False,
         "properties": {
-            "conditionResult": {"type": "boolean"},
+            "conditionResult": {"type": "boolean", "description": "Whether the condition held."},
             "branch": {"enum": ["then", "else", "none"], "description": "Which list ran."},
         },
     },
@@ -91,6 +91,7 @@ def if_(call: StepCall, input: JsonObject) -> JsonObject:
         "properties": {
             "cases": {
                 "type": "array",
+                "description": "Looked at in order; the first one that holds runs.",
                 "items": {
                     "type": "object",
                     "required": ["caseId", "when", "steps"],
@@ -111,7 +112,7 @@ def if_(call: StepCall, input: JsonObject) -> JsonObject:
         "additionalProperties": False,
         "properties": {
             "caseId": {"type": ["string", "null"], "description": "The case that ran, null for the default."},
-            "matched": {"type": "boolean"},
+            "matched": {"type": "boolean", "description": "Whether a case held."},
         },
     },
     example={

@@ -28,7 +28,10 @@ LEVELS: Final = ("debug", "info", "warn", "error")
         "type": "object",
         "required": ["message", "level"],
         "additionalProperties": False,
-        "properties": {"message": {"type": "string"}, "level": {"enum": list(LEVELS)}},
+        "properties": {
+            "message": {"type": "string", "description": "What was said."},
+            "level": {"enum": list(LEVELS), "description": "How loud."},
+        },
     },
     example={"message": "Processing << initial.orderId >>", "level": "info"},
     touches=False,

@@ -29,7 +29,13 @@ _NEITHER: Final[JsonObject] = {"not": {"anyOf": [{"required": ["runAt"]}, {"requ
             "workflow": {"type": "string", "minLength": 1, "description": "The name of a stored workflow to run."},
             "handler": {"type": "string", "minLength": 1, "description": "Or a step type to run."},
             "input": {"type": "object", "default": {}, "description": "What it is given."},
-            "queue": {"type": "string", "minLength": 1, "maxLength": 200, "default": "default"},
+            "queue": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 200,
+                "default": "default",
+                "description": "The queue that it is put into.",
+            },
             "priority": {
                 "type": "integer",
                 "minimum": -(2**31),
@@ -59,9 +65,9 @@ _NEITHER: Final[JsonObject] = {"not": {"anyOf": [{"required": ["runAt"]}, {"requ
         "required": ["executionId", "created", "status"],
         "additionalProperties": False,
         "properties": {
-            "executionId": {"type": "string"},
+            "executionId": {"type": "string", "description": "What `queue.wait` and `flo executions` take."},
             "created": {"type": "boolean", "description": "Whether this step made it; false where `key` is known."},
-            "status": {"enum": _STATES},
+            "status": {"enum": _STATES, "description": "Where it stands."},
         },
     },
     example={
@@ -109,7 +115,7 @@ def enqueue(call: StepCall, input: JsonObject) -> JsonObject:
         "required": ["executionId", "status", "output", "error"],
         "additionalProperties": False,
         "properties": {
-            "executionId": {"type": "string"},
+            "executionId": {"type": "string", "description": "The execution that was waited for."},
             "status": {"enum": _STATES, "description": "How it ended."},
             "output": {"description": "What it returned."},
             "error": {"type": ["object", "null"], "description": "`code` and `message` of its failure."},

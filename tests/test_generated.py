@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from jsonschema import Draft202012Validator
 
+from flo.engine.commands.tree import flo
 from flo.engine.language.filters import FILTERS
 from flo.engine.registry import Registry
 
@@ -28,7 +32,8 @@ def generate(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def copied(tmp_path: Path) -> Path:
     """A folder into which everything generated was written anew."""
     (tmp_path / "docs").mkdir()
-    shutil.copy(ROOT / "docs" / "generate.py", tmp_path / "docs")
+    for module in (ROOT / "docs").glob("*.py"):
+        shutil.copy(module, tmp_path / "docs")
     (tmp_path / "schemas" / "steps").mkdir(parents=True)
     assert generate(tmp_path).returncode == 0
     return tmp_path
@@ -68,6 +73,29 @@ def test_every_filter_and_step_type_is_in_the_reference() -> None:
     assert [name for name in FILTERS if f"\n| `{name}` | " not in filters] == []
     steps = (ROOT / "docs" / "reference" / "steps.md").read_text(encoding="utf-8")
     assert [file.stem for file in (ROOT / "schemas/steps").glob("*.json") if f"\n## {file.stem}\n" not in steps] == []
+
+
+def test_every_command_and_each_of_its_options_is_in_the_reference() -> None:
+    reference = (ROOT / "docs" / "reference" / "command.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## (flo [^\n]*)\n(.*?)(?=^## |\Z)", reference, re.DOTALL | re.MULTILINE))
+    commands = dict(leaves(flo, "flo"))
+    assert commands.keys() == sections.keys()
+    for path, command in commands.items():
+        names = [name for option in command.params if isinstance(option, click.Option) for name in option.opts]
+        assert [name for name in names if f"`{name}`" not in sections[path]] == [], path
+        assert all(option.help for option in command.params if isinstance(option, click.Option)), path
+        assert command.help, path
+
+
+def leaves(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
+    """Every command that is no group, by its whole name."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from leaves(command, f"{path} {name}")
+        elif command is not None:
+            yield f"{path} {name}", command
 
 
 def test_the_schema_for_editors_accepts_every_recipe() -> None:

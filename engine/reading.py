@@ -50,20 +50,38 @@ def read_text(data: str | bytes, source: str, *, limit: int = MAX_BYTES) -> str:
     return text.removeprefix("\ufeff")
 
 
-def parse_text(text: str, source: str) -> Json:
-    """As ``parse_json``, of text that ``read_text`` gave."""
-    if not _too_deep(text):
+def parse_text(text: str, source: str, *, shallow: bool = False, searched: int = MAX_BYTES) -> Json:
+    """As ``parse_json``, of text that ``read_text`` gave.
+
+    ``shallow`` says that it is known to nest no deeper than it may. In more than ``searched`` characters the exact
+    problem is not looked for, which takes seconds for each million of them: what the decoder says is told.
+    """
+    reason: ValueError | None = None
+    if shallow or not _too_deep(text):
         try:
             value: Json = _DECODER.decode(text)
-        except (ValueError, RecursionError):
+        except RecursionError:
             pass
+        except ValueError as error:
+            reason = error
         else:
             if not _has_half_pair(text):
                 return value
+            reason = ValueError("half of a surrogate pair")
+    if len(text) > searched and reason is not None:
+        raise _told(source, reason)
     problem = first_problem(text)
     if problem is None:
         raise InputInvalid(source, "it cannot be read as JSON")
     raise InputInvalid(source, problem.message, *line_and_column(text, problem.position))
+
+
+def _told(source: str, reason: ValueError) -> InputInvalid:
+    """What the decoder says, with its place where it knows one."""
+    if not isinstance(reason, json.JSONDecodeError):
+        return InputInvalid(source, f"it cannot be read as JSON: {reason}")
+    words = reason.msg[:1].lower() + reason.msg[1:].removesuffix(" at").removesuffix(" starting")
+    return InputInvalid(source, f"it cannot be read as JSON: {words}", reason.lineno, reason.colno)
 
 
 def _too_deep(text: str) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from flo.engine import app
 from flo.engine.clock import SystemClock
 from flo.engine.executions import DeadReason, ExecutionState
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 from .jobs import GREET, dead, ended
 

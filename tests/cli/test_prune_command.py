@@ -10,7 +10,7 @@ import pytest
 
 from flo.engine import app
 from flo.engine.clock import SystemClock
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 from .jobs import GREET, claimed, ended, enqueued
 

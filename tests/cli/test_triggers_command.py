@@ -15,8 +15,8 @@ from flo.engine import app
 from flo.engine.commands import triggers_times
 from flo.engine.commands.trigger_words import when, why_not
 from flo.engine.commands.triggers import COMMANDS
-from flo.engine.testing import FrozenClock
 from flo.engine.triggers import Firing, Trigger, WantedTrigger
+from flo.testing import FrozenClock
 
 LOG = {"stepId": "a", "stepType": "core.log", "input": {"message": "hello"}}
 NIGHTLY = {"name": "nightly", "type": "schedule", "config": {"schedule": {"cron": "30 2 * * *"}}}

@@ -18,8 +18,8 @@ from flo.engine.executions import DeadReason, Execution, ExecutionState
 from flo.engine.jobs import JobOptions
 from flo.engine.registry import Registry
 from flo.engine.step import StepCall, step_type
-from flo.engine.testing import FrozenClock
 from flo.engine.values import JsonObject
+from flo.testing import FrozenClock
 
 from .conftest import Launch, ended
 

@@ -21,7 +21,7 @@ from flo.engine.app import Flo
 from flo.engine.clock import SystemClock
 from flo.engine.executions import ExecutionState
 from flo.engine.jobs import LEASE, Ended, JobOptions
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 PRUNER = Path(__file__).with_name("pruner.py")
 OLD = 50_000 if "FLO_TEST_FULL" in os.environ else 15_000

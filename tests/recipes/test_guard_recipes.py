@@ -16,8 +16,8 @@ from flo.engine import app
 from flo.engine.app import Flo
 from flo.engine.executions import ExecutionState
 from flo.engine.stores.filters import EVERY
-from flo.engine.testing import FrozenClock
 from flo.engine.values import Json
+from flo.testing import FrozenClock
 
 Recipe = Callable[[str], Path]
 AtOnce = Callable[..., list[list[dict[str, Any]]]]

@@ -17,8 +17,8 @@ from flo.engine import app
 from flo.engine.app import Flo
 from flo.engine.schedule.crontab import parse_cron
 from flo.engine.stores.filters import EVERY
-from flo.engine.testing import FrozenClock
 from flo.engine.values import Json
+from flo.testing import FrozenClock
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "schedules.md").read_text(encoding="utf-8")

@@ -17,8 +17,8 @@ from flo.engine.jobs import Delivery, Ended
 from flo.engine.opening import open_store
 from flo.engine.registry import Registry
 from flo.engine.schedule.scheduler import Scheduler
-from flo.engine.testing import FrozenClock
 from flo.engine.triggers import Firing
+from flo.testing import FrozenClock
 
 
 class Clockwork:

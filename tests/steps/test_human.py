@@ -14,7 +14,7 @@ from flo.engine.executions import ExecutionState
 from flo.engine.instants import parse_instant
 from flo.engine.jobs import LeaseLost
 from flo.engine.step import Suspended
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC)

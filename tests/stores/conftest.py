@@ -13,7 +13,7 @@ from flo.engine.stores.memory import MemoryStore
 from flo.engine.stores.postgres import PostgresStore
 from flo.engine.stores.sqlite import SqliteStore
 from flo.engine.stores.store import Store
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 STORES = ("memory", "sqlite", "postgresql")
 

@@ -12,7 +12,7 @@ from flo.engine.errors import InputInvalid, NotFound
 from flo.engine.executions import RESUMABLE, DeadReason, ExecutionState, IllegalMove
 from flo.engine.jobs import Delivery, Ended, Entries, Hold, LeaseLost, Parked, Request, Wait
 from flo.engine.stores.store import Store
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 from .jobs import (
     ERROR,

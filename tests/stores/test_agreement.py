@@ -14,8 +14,8 @@ from flo.engine.stores.changes import Change, Operation
 from flo.engine.stores.filters import COLUMNS, EVERY, All, AnyOf, Condition, Field, Operator, Test
 from flo.engine.stores.memory import MemoryStore
 from flo.engine.stores.ordering import By, Order
-from flo.engine.testing import FrozenClock
 from flo.engine.values import Json
+from flo.testing import FrozenClock
 
 NUMBERS: tuple[int | float, ...] = (
     0, 1, -1, 1.0, 0.1, 3.5, 1e300, -1e300, 1.7e308, 5e-324, 1e-7, 2**53, 2**53 + 1, float(2**53), 10**30,

@@ -12,8 +12,8 @@ from flo.engine.errors import FilterInvalid, StepFailed
 from flo.engine.stores.base import DataStore
 from flo.engine.stores.changes import Change, Operation, apply, parse_changes
 from flo.engine.stores.filters import EVERY
-from flo.engine.testing import FrozenClock
 from flo.engine.values import Json, dump
+from flo.testing import FrozenClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -13,8 +13,8 @@ from flo.engine.stores.base import DataStore, Row
 from flo.engine.stores.changes import parse_changes
 from flo.engine.stores.filters import EVERY, parse_where
 from flo.engine.stores.ordering import parse_order
-from flo.engine.testing import FrozenClock
 from flo.engine.values import Json
+from flo.testing import FrozenClock
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -12,8 +12,8 @@ import pytest
 from flo.engine.executions import MOVES, Execution, ExecutionState, IllegalMove, LogLine, StepRecord, StepState
 from flo.engine.jobs import Again, DeadReason, Ended, Entries, LeaseLost, Parked, Released, Wait
 from flo.engine.stores.store import Store
-from flo.engine.testing import FrozenClock
 from flo.engine.values import new_id
+from flo.testing import FrozenClock
 
 from .jobs import at_once, claimed_one, enqueued, found, recorded, started, waiting
 

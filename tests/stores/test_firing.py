@@ -15,8 +15,8 @@ from flo.engine.executions import ExecutionState
 from flo.engine.jobs import Ended, KeyConflict
 from flo.engine.stores.postgres import PostgresStore
 from flo.engine.stores.store import Store
-from flo.engine.testing import FrozenClock
 from flo.engine.triggers import Fire, Firing, WantedTrigger
+from flo.testing import FrozenClock
 
 from .jobs import (
     DOCUMENT,

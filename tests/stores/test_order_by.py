@@ -11,8 +11,8 @@ from flo.engine.errors import FilterInvalid
 from flo.engine.stores.base import DataStore
 from flo.engine.stores.filters import EVERY, parse_field, parse_where
 from flo.engine.stores.ordering import By, Order, parse_order
-from flo.engine.testing import FrozenClock
 from flo.engine.values import Json
+from flo.testing import FrozenClock
 
 MIXED: dict[str, Json] = {
     "text-b": {"p": "b"},

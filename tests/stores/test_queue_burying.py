@@ -10,7 +10,7 @@ import pytest
 from flo.engine.executions import DeadReason, Execution, ExecutionState
 from flo.engine.jobs import LEASE, MAX_EXPIRIES, Again, LeaseLost, Parked, Released
 from flo.engine.stores.store import Store
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 from .jobs import (
     CONCLUSIONS,

@@ -11,7 +11,7 @@ from flo.engine.errors import InputInvalid
 from flo.engine.executions import Execution, ExecutionState
 from flo.engine.jobs import LEASE, Again, Conclusion, Ended, Entries, LeaseLost, Parked, Released
 from flo.engine.stores.store import Store
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 from .jobs import (
     CONCLUSIONS,

@@ -12,7 +12,7 @@ from flo.engine.errors import NotFound
 from flo.engine.executions import ExecutionState
 from flo.engine.jobs import LEASE, MAX_EXPIRIES, Delivery, Hold, Parked, Released
 from flo.engine.stores.store import Store
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 from .jobs import (
     FAILURE,

@@ -10,7 +10,7 @@ import pytest
 from flo.engine.executions import RESUMABLE, DeadReason, ExecutionState, IllegalMove
 from flo.engine.jobs import LEASE, Again, Attempt, Ended, Entries, LeaseLost, Parked, Released
 from flo.engine.stores.store import Store
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 from .jobs import (
     CONCLUSIONS,

@@ -11,7 +11,7 @@ from flo.engine.errors import FloError
 from flo.engine.executions import Execution, ExecutionState
 from flo.engine.jobs import MAX_BATCH, Again, Enqueued, KeyConflict, Parked
 from flo.engine.stores.store import Store
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 from .jobs import (
     DIGEST,

@@ -10,7 +10,7 @@ import pytest
 from flo.engine.executions import Execution, ExecutionState
 from flo.engine.jobs import LEASE, Again, Delivery, Limits, Parked, Released, Wait
 from flo.engine.stores.store import Store
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 from .jobs import (
     ERROR,

@@ -20,7 +20,7 @@ from flo.engine.jobs import (
 from flo.engine.stores.filters import EVERY
 from flo.engine.stores.queueing import Owned
 from flo.engine.stores.store import Store
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 from .jobs import (
     ERROR,

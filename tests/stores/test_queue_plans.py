@@ -17,7 +17,7 @@ from flo.engine.stores.postgres_claims import OUTLOOK, claim_statement
 from flo.engine.stores.postgres_connections import Address, Connection
 from flo.engine.stores.sql_burying import SEARCHES
 from flo.engine.stores.sqlite import SqliteStore
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 from .jobs import DIGEST, DOCUMENT, START
 

@@ -12,8 +12,8 @@ from flo.engine.errors import InputInvalid, NotFound
 from flo.engine.executions import ExecutionState, IllegalMove
 from flo.engine.jobs import LEASE, Again, Delivery, Ended, Parked, Released, Wait
 from flo.engine.stores.store import Store
-from flo.engine.testing import FrozenClock
 from flo.engine.values import JsonObject
+from flo.testing import FrozenClock
 
 from .jobs import (
     ERROR,

@@ -14,7 +14,7 @@ from flo.engine.executions import DeadReason, ExecutionState
 from flo.engine.jobs import LEASE, Again, Ended, Limits, Parked, QueueInfo, Released, Wait
 from flo.engine.stores.queueing import Wakeups
 from flo.engine.stores.store import Store
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 from .jobs import (
     ERROR,

@@ -20,7 +20,7 @@ from flo.engine.stores.postgres import PostgresStore
 from flo.engine.stores.sql_retention import GOING
 from flo.engine.stores.sqlite import SqliteStore
 from flo.engine.stores.store import Store
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 from .jobs import (
     ERROR,

@@ -10,8 +10,8 @@ from flo.engine.comparison import identical, sort_key
 from flo.engine.stores.base import DataStore
 from flo.engine.stores.filters import EVERY, Field, Operator, Test, holds
 from flo.engine.stores.ordering import By
-from flo.engine.testing import FrozenClock
 from flo.engine.values import Json
+from flo.testing import FrozenClock
 
 FIELD = Field("field", None, ("field",))
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)

@@ -13,8 +13,8 @@ from flo.engine.stores.base import DataStore, Row, Stored, Table
 from flo.engine.stores.changes import parse_changes
 from flo.engine.stores.filters import EVERY, Condition, parse_where
 from flo.engine.stores.limits import MAX_VALUE_BYTES
-from flo.engine.testing import FrozenClock
 from flo.engine.values import Json
+from flo.testing import FrozenClock
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -21,7 +21,7 @@ from flo.engine.jobs import LEASE, Delivery, Ended, Request
 from flo.engine.stores.filters import EVERY, parse_where
 from flo.engine.stores.sqlite import SqliteStore
 from flo.engine.stores.sqlite_reserve import RESERVE_BYTES
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 Opener = Callable[..., SqliteStore]
 

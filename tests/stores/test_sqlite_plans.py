@@ -14,8 +14,8 @@ from flo.engine.stores.filters import EVERY, Condition, parse_where
 from flo.engine.stores.ordering import parse_order, read_cursor
 from flo.engine.stores.sqlite import SqliteStore
 from flo.engine.stores.sqlite_data import candidates
-from flo.engine.testing import FrozenClock
 from flo.engine.values import Json
+from flo.testing import FrozenClock
 
 DONE, PENDING = 20_000, 1_000
 """SQLite's planner knows no numbers of rows: nobody has it count them."""

@@ -18,7 +18,7 @@ import pytest
 from flo.engine.stores.filters import EVERY, parse_where
 from flo.engine.stores.migrations import known_version
 from flo.engine.stores.sqlite import SqliteStore
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 CLAIMANT = Path(__file__).with_name("claimant.py")
 IN_FLIGHT = parse_where([{"field": "status", "operator": "equals", "value": "in_flight"}])

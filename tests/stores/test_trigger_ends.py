@@ -14,8 +14,8 @@ from flo.engine.stores.memory import MemoryStore
 from flo.engine.stores.postgres import PostgresStore
 from flo.engine.stores.sqlite import SqliteStore
 from flo.engine.stores.store import Store
-from flo.engine.testing import FrozenClock
 from flo.engine.triggers import EndSeen
+from flo.testing import FrozenClock
 
 from .jobs import (
     ERROR,

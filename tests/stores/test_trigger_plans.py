@@ -14,7 +14,7 @@ from flo.engine.stores.postgres_connections import Address, Connection
 from flo.engine.stores.sql_lists import listed, one_of
 from flo.engine.stores.sql_triggers import due_statements
 from flo.engine.stores.sqlite import SqliteStore
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 from .jobs import DIGEST, MINUTE, START
 from .test_queue_plans import _NUMBERS, postgres_plan, sqlite_plan

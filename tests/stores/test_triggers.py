@@ -11,8 +11,8 @@ import pytest
 
 from flo.engine.errors import InputInvalid, NotFound
 from flo.engine.stores.store import Store
-from flo.engine.testing import FrozenClock
 from flo.engine.triggers import TriggerExists, WantedTrigger
+from flo.testing import FrozenClock
 
 from .jobs import DOCUMENT, FAILURE, INSTANT, MINUTE, SECOND, START, at_once, enqueued, held
 from .wanted import AFTER, HOOK, HOURLY, added, declared, found, names, slot, slots, wanted

@@ -11,8 +11,8 @@ import pytest
 from flo.engine.stores.base import DataStore, Row
 from flo.engine.stores.fields import ABSENT, Absent
 from flo.engine.stores.filters import Field, Operator, Test, holds, matches
-from flo.engine.testing import FrozenClock
 from flo.engine.values import Json, dump
+from flo.testing import FrozenClock
 
 from .truth import CASES, EVERYTHING, NOW, Case
 

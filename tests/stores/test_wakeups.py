@@ -21,7 +21,7 @@ from flo.engine.stores.queueing import Wakeups
 from flo.engine.stores.sqlite import SqliteStore
 from flo.engine.stores.sqlite_wakeups import SqliteWakeups
 from flo.engine.stores.store import Store
-from flo.engine.testing import FrozenClock
+from flo.testing import FrozenClock
 
 from .jobs import DOCUMENT, FAILURE, claimed_one, enqueued, held, request, waiting
 

@@ -20,6 +20,7 @@ from flo.engine.netting import Net
 from flo.engine.once import OnceStore
 from flo.engine.outputs import object_given, stored_output, whole_output
 from flo.engine.run import Frame
+from flo.engine.secrecy import HIDDEN, Lost, Secret
 from flo.engine.step import Engine, Failure, Outcome, RunReturned, StepCall, StepType, Suspended
 from flo.engine.stores.base import DataStore
 from flo.engine.stores.database import DriverFailed
@@ -74,18 +75,19 @@ class StepRun:
     outcome: Outcome | None = None
     error: StepFailed | None = None
     recorded: StepRecord | None = None
-    given: JsonObject | None = None
-    """Its input, once it is resolved."""
+    secrets: frozenset[Secret | Lost] = frozenset()
+    """Those in its input, once that is resolved."""
 
     @property
     def net(self) -> Net:
         """What finds the secrets of the run, and those that the step was given, in what it says."""
-        return self.frame.run.vault.net_of(self.given)
+        return self.frame.run.vault.net_with(self.secrets)
 
     def masked(self, failed: StepFailed) -> StepFailed:
-        """The same failure, its message and its code as they may be shown."""
+        """The same failure, its message as it may be shown, and its code, if that is a secret."""
         if net := self.net:
-            failed.message, failed.code = net.mask(failed.message), net.mask(failed.code)
+            failed.message = net.mask(failed.message)
+            failed.code = HIDDEN if net.finds(failed.code) or net.mask(failed.code) == HIDDEN else failed.code
             failed.args = (failed.message,)
         return failed
 

@@ -6,9 +6,11 @@ import logging
 import secrets as random_tokens
 import threading
 from collections.abc import Callable
+from itertools import count
 from typing import Final
 
 from flo.engine.errors import FloError
+from flo.engine.hiding import wholly_marked
 from flo.engine.sealing import Keys, SealBroken
 from flo.engine.secrecy import KEPT, KEPT_KEY, SEALED, Lost, Secret
 from flo.engine.values import Json, JsonObject
@@ -25,26 +27,28 @@ _MOST: Final = 1_000
 
 
 class Drawers:
-    """What this process keeps in memory of the secrets of executions, by their id, without a key to seal it."""
+    """What this process keeps in memory of the secrets of executions, by their id, without a key to seal it. A name is
+    given once in the life of the process: what stands in the store never leads to another secret."""
 
     def __init__(self) -> None:
-        self.nonce = random_tokens.token_hex(8)
+        self._nonce, self._numbers = random_tokens.token_hex(8), count()
         self._held: dict[str, dict[str, Json]] = {}
+        self._names: dict[str, dict[str, str]] = {}
+        """By execution and text, its name: equal texts are kept once."""
         self._lock = threading.Lock()
 
     def put(self, execution_id: str, value: Json) -> str:
-        """Keep a value; gives its name. Equal texts are kept once."""
+        """Keep a value; gives its name."""
         with self._lock:
             if execution_id not in self._held and len(self._held) >= _MOST:
-                del self._held[next(iter(self._held))]
-            drawer = self._held.setdefault(execution_id, {})
-            text = f"text {value}" if isinstance(value, Secret) else None
-            if text is not None and text in drawer:
-                return str(drawer[text])
-            name = f"{self.nonce}-{len(drawer)}"
-            drawer[name] = value
-            if text is not None:
-                drawer[text] = name
+                self._empty(next(iter(self._held)))
+            names = self._names.setdefault(execution_id, {})
+            if isinstance(value, Secret) and value in names:
+                return names[value]
+            name = f"{self._nonce}-{next(self._numbers)}"
+            self._held.setdefault(execution_id, {})[name] = value
+            if isinstance(value, Secret):
+                names[str(value)] = name
             return name
 
     def get(self, execution_id: str, name: str) -> Json:
@@ -55,7 +59,11 @@ class Drawers:
     def empty(self, execution_id: str) -> None:
         """The execution has ended: forget it."""
         with self._lock:
-            self._held.pop(execution_id, None)
+            self._empty(execution_id)
+
+    def _empty(self, execution_id: str) -> None:
+        self._held.pop(execution_id, None)
+        self._names.pop(execution_id, None)
 
 
 class Cabinet:
@@ -93,7 +101,7 @@ class Cabinet:
                 log.warning("a secret of execution %s was sealed with a master key that is not here", owner)
         if found is None:
             return Lost(shown)
-        return Secret(found, shown) if isinstance(found, str) else found
+        return Secret(found, shown) if isinstance(found, str) else wholly_marked(found)
 
     def _keys(self) -> Keys | None:
         try:

@@ -24,6 +24,15 @@ def marked(value: Json) -> Json:
     return value
 
 
+def wholly_marked(value: Json) -> Json:
+    """The same, keys of objects too."""
+    if isinstance(value, Mapping):
+        return {Secret(key): wholly_marked(held) for key, held in value.items()}
+    if isinstance(value, list):
+        return [wholly_marked(held) for held in value]
+    return marked(value)
+
+
 def secrets_in(value: object) -> Iterator[Secret | Lost]:
     """Every secret in a JSON value, and where one was lost; not in what is read when something refers to it."""
     kind = type(value)
@@ -42,6 +51,12 @@ def secrets_in(value: object) -> Iterator[Secret | Lost]:
 def has_secret(value: object) -> bool:
     """Whether a JSON value holds a secret, or was one lost in it; in what is read when something refers to it, too."""
     return _holds(value, _MARKED)
+
+
+def has_certain_secret(value: object) -> bool:
+    """The same, for secrets alone of which it is certain that they are; not in what is read when something refers to
+    it."""
+    return any(type(secret) is Lost or secret.certain for secret in secrets_in(value))  # type: ignore[union-attr]
 
 
 def lacks_secret(value: object) -> bool:

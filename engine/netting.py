@@ -41,7 +41,8 @@ class Net:
         self._spellings = {spelling for secret in known for spelling in _spellings(str(secret))}
         self._folded = {spelling.lower() for spelling in self._spellings}
         self._written = self._folded | {dump(spelling)[1:-1] for spelling in self._folded}
-        self._long = {str(secret).lower() for secret in known if len(secret) >= SHORTEST_IN_ROWS}
+        long = [secret for secret in known if len(secret) >= SHORTEST_IN_ROWS]
+        self._long = {spelling.lower() for secret in long for spelling in _spellings(str(secret))}
         self._numbers = {str(secret) for secret in known if _is_number(secret)}
         self._shown = {str(secret).lower(): secret.shown for secret in known if isinstance(secret, Secret)}
         self._pattern: re.Pattern[str] | None = None
@@ -60,6 +61,8 @@ class Net:
         """The same text, ``***`` in the place of each secret."""
         if type(text) is Secret:
             return text.shown
+        if not self._spellings:
+            return text
         folded = text.lower()
         if not any(spelling in folded for spelling in self._folded):
             return text
@@ -105,7 +108,7 @@ class Net:
     def _caught(self, value: Json) -> Json:
         if type(value) is str:
             masked = self.mask(value)
-            return value if masked is value else Secret(value, masked)
+            return value if masked is value else Secret(value, masked, certain=self._finds(value))
         if isinstance(value, Mapping):
             return {self._caught(key): self._caught(held) for key, held in value.items()}  # type: ignore[misc]
         if isinstance(value, list | tuple):

@@ -8,6 +8,7 @@ from flo.engine.attempt import ChildFailed, End, MakeEngine, StepRun, attempt
 from flo.engine.errors import RunCancelled, StepFailed, TemplateFailed
 from flo.engine.events import StepRetried, StepStarted
 from flo.engine.executions import StepState
+from flo.engine.hiding import secrets_in
 from flo.engine.language.scope import Missing
 from flo.engine.language.workflow import Step
 from flo.engine.outputs import stored_output
@@ -35,7 +36,8 @@ def run_step(frame: Frame, step: Step, types: Types, make_engine: MakeEngine) ->
             return skip_step(frame, step, step_type)
         frame.run.bus.announce(StepStarted(work.path, step.id, step.type))
         resolved = _input(work)
-        work.given = resolved
+        if frame.run.vault.active:
+            work.secrets = frozenset(secrets_in(resolved))
         step.recheck(resolved)
         _attempt_until_done(work, resolved, make_engine)
     except StepFailed as error:

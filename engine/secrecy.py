@@ -27,21 +27,23 @@ NOT_KEPT: Final = (
 
 class Secret(str):
     """Text that may be used, and not be shown. ``shown`` stands for it in logs, records and errors: ``***``, or the
-    text around it with that in its place."""
+    text around it with that in its place. One that is not ``certain`` only looks like one: an ordinary text in which
+    that of a short secret stands."""
 
-    __slots__ = ("shown",)
+    __slots__ = ("certain", "shown")
     shown: str
+    certain: bool
 
-    def __new__(cls, text: str, shown: str = HIDDEN) -> Secret:
+    def __new__(cls, text: str, shown: str = HIDDEN, certain: bool = True) -> Secret:
         made = super().__new__(cls, text)
-        made.shown = shown
+        made.shown, made.certain = shown, certain
         return made
 
     def __repr__(self) -> str:
         return f"Secret({self.shown!r})"
 
-    def __reduce__(self) -> tuple[type[Secret], tuple[str, str]]:
-        return Secret, (str(self), self.shown)
+    def __reduce__(self) -> tuple[type[Secret], tuple[str, str, bool]]:
+        return Secret, (str(self), self.shown, self.certain)
 
 
 class Lost(str):

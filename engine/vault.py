@@ -6,14 +6,15 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final, Protocol, TypeVar, overload
 
 from flo.engine.cabinet import Cabinet
 from flo.engine.errors import FloError, StepFailed, StoreError, did_you_mean
-from flo.engine.hiding import has_secret, secrets_in
-from flo.engine.netting import Net
+from flo.engine.hiding import has_certain_secret, has_secret, secrets_in
+from flo.engine.netting import SHORTEST, Net
 from flo.engine.secrecy import HIDDEN, KEPT_KEY, Lost, Secret, is_kept_form
-from flo.engine.values import Json, JsonObject, LazyList
+from flo.engine.values import Json, JsonObject, LazyList, dump
 
 MAX_LEARNED: Final = 1_000
 """The net of a run has so many texts that are not of its environment; what comes later has its mark alone."""
@@ -64,6 +65,7 @@ class Vault:
         self._settings: Settings | None = None
         self._net = Net()
         self._learned: set[str] = set()
+        self._met = 0
         self._nets: dict[frozenset[str], Net] = {}
         self._lock = threading.RLock()
         self.active = False
@@ -82,7 +84,7 @@ class Vault:
                     raise
                 except FloError as error:
                     raise StepFailed(str(error), code="invalid_environment", retryable=False) from error
-                self._learn(secrets_in(loaded.env))
+                self._learn(secrets_in(loaded.env), most=None)
                 self._settings, self.active = loaded, True
             return self._settings
 
@@ -108,7 +110,7 @@ class Vault:
             raise StepFailed(message, code="unknown_connection", retryable=False)
         found = known[name]
         with self._lock:
-            self._learn(_credentials(found))
+            self._learn(_credentials(found), most=None)
         return found
 
     @property
@@ -118,9 +120,10 @@ class Vault:
 
     def net_of(self, value: Json) -> Net:
         """The net of the run, and of the secrets in ``value`` besides: texts that were made of others."""
-        if not self.active:
-            return self._net
-        more = frozenset(secrets_in(value))
+        return self.net_with(frozenset(secrets_in(value))) if self.active else self._net
+
+    def net_with(self, more: frozenset[Secret | Lost]) -> Net:
+        """The net of the run, and of these secrets besides."""
         if not more:
             return self._net
         with self._lock:
@@ -133,7 +136,7 @@ class Vault:
     def holds_secret(self, value: Json, net: Net | None = None) -> bool:
         """Whether a value holds a secret: one with a mark, or a text of some length without. ``net`` is that of a
         step."""
-        return self.active and (has_secret(value) or (net or self._net).finds(value))
+        return self.active and (has_certain_secret(value) or (net or self._net).finds(value))
 
     def meet(self, value: Value) -> Value:
         """Take note of the secrets in a value that comes into the run."""
@@ -166,7 +169,8 @@ class Vault:
         opened = self._unhidden(value, of, found)
         if found:
             with self._lock:
-                self._learn(secrets_in(found))
+                numbers = (Secret(dump(each)) for each in found if type(each) in (int, float))
+                self._learn(chain(secrets_in(found), numbers))
                 self.active = True
                 self.lacking = self.lacking or any(type(each) is Lost for each in found)
         return opened
@@ -182,15 +186,18 @@ class Vault:
             return [self._unhidden(held, of, found) for held in value]  # type: ignore[union-attr]
         return value
 
-    def _learn(self, secrets: Iterator[Secret | Lost]) -> None:
-        """Let the net look for more texts: those in which it does not find one that it knows, as far as it goes."""
+    def _learn(self, secrets: Iterator[Secret | Lost], most: int | None = MAX_LEARNED) -> None:
+        """Let the net look for more texts, so many at ``most``; not for what is text around one that it knows."""
         fresh: dict[str, Secret] = {}
         for secret in secrets:
-            if len(self._learned) + len(fresh) >= MAX_LEARNED:
+            if most is not None and self._met + len(fresh) >= most:
                 break
-            if type(secret) is Secret and secret not in self._learned and not any(k in secret for k in self._learned):
+            if type(secret) is not Secret or len(secret) < SHORTEST or secret in self._learned:
+                continue
+            if secret.shown == HIDDEN or not any(known in secret for known in self._learned):
                 fresh[str(secret)] = secret
         if fresh:
+            self._met += 0 if most is None else len(fresh)
             self._learned |= fresh.keys()
             self._net = Net(fresh.values(), self._net)
             self._nets.clear()

@@ -186,3 +186,19 @@ def test_a_body_that_gives_way_at_its_deadline_has_timed_out() -> None:
         result = engine.run({"steps": [{"stepId": "b", "stepType": "test.body", "timeoutMilliseconds": 60_000}]})
     assert result.error is not None
     assert result.error["code"] == "timeout"
+
+
+def test_a_code_is_told_to_the_retry_as_it_was_given() -> None:
+    tries: list[int] = []
+
+    def body(call: StepCall, input: Any) -> Any:
+        assert call.secrets["K"]
+        tries.append(call.attempt)
+        raise StepFailed("no", code="horse_gone")
+
+    step = {"stepId": "b", "stepType": "test.body", "retry": {"maxAttempts": 2, "retryOn": ["horse_gone"]}}
+    with engine_of(body) as engine:
+        result = engine.run({"steps": [step]})
+    assert tries == [1, 2]
+    assert result.error is not None
+    assert result.error["code"] == "horse_gone"

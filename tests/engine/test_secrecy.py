@@ -233,3 +233,55 @@ def test_a_run_that_came_across_no_secret_hides_nothing() -> None:
     assert held.hide(value) is value
     assert held.shown(value) is value
     assert held.open(value) is value
+
+
+def test_what_is_sealed_as_a_whole_is_marked_in_every_part_when_it_is_opened() -> None:
+    keys = Keys([new_key()], "test")
+    held = vault(keys=keys)
+    assert held.settings
+    stored = held.hide({"args": {Secret(KEY): {"deep": ["text"]}}, "pin": 12345678})
+    assert list(hidden_places(stored)) == [("args",), ("pin",)]
+    again = vault(keys=keys, begun=True)
+    opened: Any = again.open(stored)
+    assert opened == {"args": {KEY: {"deep": ["text"]}}, "pin": 12345678}
+    assert KEY not in dump(again.hide(opened)).replace("\\", "")
+    assert again.shown({"n": 12345678, "said": f"is {KEY}"}) == {"n": "***", "said": "is ***"}
+
+
+def test_what_was_kept_of_an_earlier_delivery_never_leads_to_another_secret() -> None:
+    vaults = Vaults(lambda name: SET)
+    first, second = Secret("the first one"), Secret("the second one")
+    before = vaults.of("e1", None)
+    stored = before.hide(before.meet({"k": first}))
+    vaults.forget("e1")
+    after = vaults.of("e1", None, begun=True)
+    assert after.hide(after.meet({"k": second})) != stored
+    opened: Any = after.open(stored)
+    assert isinstance(opened["k"], Lost)
+
+
+@pytest.mark.parametrize("other", ["", "1", "acme"])
+def test_a_short_secret_or_one_inside_another_keeps_no_other_from_being_found(other: str) -> None:
+    settings = NoSettings(env={"A": Secret(other), "B": Secret("tok-1-acme-9f8d7s6")})
+    held = Vaults(lambda name: settings).of("e1", None)
+    assert held.settings
+    assert held.net.mask("is tok-1-acme-9f8d7s6!") == "is ***!"
+
+
+def test_the_environment_is_known_however_many_secrets_came_before() -> None:
+    held = vault()
+    held.meet([Secret(f"derived number {number}") for number in range(2_000)])
+    assert held.settings
+    assert held.net.mask(f"is {KEY}!") == "is ***!"
+
+
+def test_rows_take_a_secret_in_none_of_its_spellings_and_ordinary_words_that_hold_a_short_one() -> None:
+    settings = NoSettings(env={"LONG": Secret("correct horse"), "SHORT": Secret("admin")})
+    held = Vaults(lambda name: settings).of("e1", None)
+    assert held.settings
+    for spelling in ("correct horse", "Y29ycmVjdCBob3JzZQ", "correct%20horse", "636f727265637420686f727365"):
+        assert held.holds_secret({"a": [f"x {spelling}"]})
+    caught = held.net.catch({"role": "administrator"})
+    assert held.shown(caught) == {"role": "***istrator"}
+    assert not held.holds_secret(caught)
+    assert held.holds_secret({"role": Secret("admin")})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from flo.engine.errors import FloError, StepFailed
+from flo.engine.errors import FloError, RunCancelled, StepFailed
 from flo.engine.step import Outcome, StepCall, step_type
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from flo.engine.clock import Clock
     from flo.engine.events import Listener
 
-__all__ = ["FloError", "Outcome", "StepCall", "StepFailed", "open", "step_type"]
+__all__ = ["FloError", "Outcome", "RunCancelled", "StepCall", "StepFailed", "open", "step_type"]
 
 
 def open(

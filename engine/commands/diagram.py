@@ -31,7 +31,8 @@ def diagram(document: str | JsonObject, registry: Registry, source: str = "workf
     be inside it cannot be known. Raises ``InputInvalid`` and ``WorkflowInvalid`` for what is no document.
     """
     meaning = read_document(document, source).meaning
-    page = _Page(registry)
+    options = meaning.get("options")
+    page = _Page(registry, isinstance(options, Mapping) and options.get("stopOnError") is False)
     entries = _list(page, meaning.get("steps"), 1)
     _triggers(page, meaning.get("triggers"), entries)
     legend = [_UNKNOWN_CLASS, f"    class {','.join(page.unknown)} unknown"] if page.unknown else []
@@ -43,6 +44,7 @@ class _Page:
     """What is drawn so far. Edges come after all nodes: a node belongs to the subgraph that first names it."""
 
     registry: Registry
+    goes_on: bool
     nodes: list[str] = field(default_factory=list)
     edges: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -170,7 +172,7 @@ def _asked(condition: Json) -> str:
 
 def _tolerated(page: _Page, step: JsonObject) -> bool:
     """Whether the steps behind a step run after its failure, too."""
-    if step.get("onFailure") == "continue" or step.get("continueOnError") is True:
+    if page.goes_on or step.get("onFailure") == "continue" or step.get("continueOnError") is True:
         return True
     given, called = step.get("input"), str(step.get("stepType", ""))
     if not isinstance(given, Mapping) or called not in page.registry or given.get("continueOnError") is not True:

@@ -227,3 +227,9 @@ def test_steps_of_a_type_that_is_not_installed_have_a_dashed_frame() -> None:
     assert picture.unknown == [picture.named("b")]
     assert picture.tied() == {("a", "-->", "", "b"), ("b", "-->", "", "d")}
     assert "c" not in picture.labels.values()
+
+
+def test_where_nothing_stops_at_an_error_every_arrow_leads_on_after_one() -> None:
+    steps = [{"stepId": name, "stepType": "core.log", "input": {"message": "x"}} for name in ("a", "b")]
+    assert "s1 -.-> s2" in diagram({"steps": steps, "options": {"stopOnError": False}}, REGISTRY)
+    assert "s1 --> s2" in diagram({"steps": steps}, REGISTRY)

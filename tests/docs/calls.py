@@ -152,6 +152,8 @@ class Shell:
     def _drain(self, queues: Sequence[str]) -> None:
         with app.open(self.environment.get("FLO_STORE"), clock=SystemClock()) as engine:
             engine.worker(queues).run(threading.Event(), drain=True)
+            failed = [held for held in engine.executions.list(limit=100) if held.state == "failed"]
+            assert not [held.error for held in failed if held.queue in queues], "a job on the page fails"
 
     def _meant(self, argument: str, answers: bool) -> str:
         if argument.startswith(("postgresql://", "postgres://")):

@@ -98,8 +98,11 @@ def parts(page: Path) -> Iterator[Part]:
         elif line.startswith("|") and at + 1 < len(lines) and set(lines[at + 1]) <= set("|-: "):
             end = next((to for to in range(at, len(lines)) if not lines[to].startswith("|")), len(lines))
             rows = [(to + 1, cells(lines[to])) for to in range(at + 2, end)]
+            assert not notes.keys() - {"template"}, f"{name}:{at + 1}: notes that mean nothing to a table: {notes}"
             yield Table(name, at + 1, cells(line), rows, notes)
             notes, at = {}, end - 1
+        elif line.lstrip().startswith("~~~"):
+            raise AssertionError(f"{name}:{at + 1}: write ``` for a block")
         elif found := _NOTE.fullmatch(line.strip()):
             notes = {**notes, found[1]: found[2]}
         else:

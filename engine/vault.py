@@ -16,7 +16,7 @@ from flo.engine.netting import SHORTEST, Net
 from flo.engine.secrecy import HIDDEN, KEPT_KEY, Lost, Secret, is_kept_form
 from flo.engine.values import Json, JsonObject, LazyList, dump
 
-MAX_LEARNED: Final = 1_000
+MAX_LEARNED: Final = 100
 """The net of a run has so many texts that are not of its environment; what comes later has its mark alone."""
 
 Value = TypeVar("Value", bound=Json)

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-FEW = 3_000
-MANY = 50_000 if "FLO_TEST_FULL" in os.environ else 12_000
+FEW = 2_000
+MANY = 50_000 if "FLO_TEST_FULL" in os.environ else 8_000
 BYTES_PER_ITEM = 4_000
 """An item has 200 characters, and is there several times: as it came, as it is stored, as it was read. What an
 iteration gave, kept besides, would be over it."""

@@ -116,8 +116,9 @@ class SqlQueues:
 
     def idle(self, queues: Sequence[str]) -> bool:
         dialect = self._database.dialect
-        sql = _BUSY.format(queues=one_of(dialect, "queues"), given=_GIVEN)
-        return not read_by_index(self._database, sql, {"queues": listed(dialect, queues)})[0][0]
+        sql, values = _BUSY.format(queues=one_of(dialect, "queues"), given=_GIVEN), {"queues": listed(dialect, queues)}
+        # twice: on SQLite now is a moment older than what is read, and what was given back in between is due after it
+        return not any(read_by_index(self._database, sql, values)[0][0] for _ in range(2))
 
     def _change(self, sql: str, values: Values) -> None:
         def work(execute: Execute) -> None:

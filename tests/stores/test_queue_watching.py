@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from flo.engine.executions import DeadReason, ExecutionState
 from flo.engine.jobs import LEASE, Again, Ended, Limits, Parked, QueueInfo, Released, Wait
+from flo.engine.opening import open_store
 from flo.engine.stores.queueing import Wakeups
 from flo.engine.stores.store import Store
 from flo.testing import FrozenClock
@@ -363,3 +364,32 @@ def test_a_closed_listener_leaves_the_store_sound(store: Store) -> None:
         with listening(store):
             pass
     assert enqueued(store) == claimed_one(store).execution.id
+
+
+class Interrupted(FrozenClock):
+    """A clock that lets something happen just after it was read, and then goes on by a moment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.then: Callable[[], object] | None = None
+
+    def now(self) -> datetime:
+        read = super().now()
+        self.forward(timedelta(microseconds=1))
+        if self.then is not None:
+            then, self.then = self.then, None
+            then()
+        return read
+
+
+def test_a_queue_is_not_idle_while_something_is_given_back(sqlite_url: str) -> None:
+    """What runs when the clock is read, and is due a moment later, is one or the other. Elsewhere the clock is read
+    with the rows."""
+    clock = Interrupted()
+    store = open_store(sqlite_url, clock)
+    store.migrate()
+    hold = held(store).hold
+    clock.then = lambda: store.queue.conclude(hold, Released())
+    assert not store.queue.idle(["default"])
+    assert clock.then is None
+    store.close()

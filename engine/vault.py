@@ -274,8 +274,8 @@ class _Met(Mapping[str, Json]):
         self._vault = vault
 
     def __getitem__(self, key: str) -> Json:
-        known = self._vault.settings.connections
-        known[key]  # what is not there is missing, and what is wrong with it fails
+        if key not in self._vault.settings.connections:
+            raise KeyError(key)
         return self._vault.connection(key)
 
     def __iter__(self) -> Iterator[str]:

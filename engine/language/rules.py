@@ -17,7 +17,7 @@ from flo.engine.language.field_tests import Fail, Paths
 from flo.engine.language.logic import KNOWN
 from flo.engine.language.paths import Path
 from flo.engine.language.scope import OnMissing, Scope
-from flo.engine.language.templates import compile_text, has_marks
+from flo.engine.language.templates import built_list, built_object, compile_text, has_marks
 from flo.engine.values import Json, Place, place_text, place_under, shown
 
 Report = Callable[[Place, ExpressionInvalid], None]
@@ -78,11 +78,9 @@ def _compile(value: Json, place: Place, fail: Fail, paths: Paths) -> Evaluate | 
         if problem := _meant_as_logic(value):
             fail(place, problem)
             return _nothing
-        pairs = [(key, _compile(held, (*place, key), fail, paths)) for key, held in value.items()]
-        return _object(dict(value), [(key, part) for key, part in pairs if part])
+        return built_object(value, {key: _compile(held, (*place, key), fail, paths) for key, held in value.items()})
     if isinstance(value, Sequence):
-        parts = [_compile(held, (*place, index), fail, paths) for index, held in enumerate(value)]
-        return _list(list(value), [(index, part) for index, part in enumerate(parts) if part])
+        return built_list(value, [_compile(held, (*place, index), fail, paths) for index, held in enumerate(value)])
     return None
 
 
@@ -140,29 +138,3 @@ def _placed(run: Evaluate, place: Place) -> Evaluate:
             raise failed.at(place_under(where, failed.place)) from failed.__cause__
 
     return placed
-
-
-def _object(fixed: dict[str, Json], moving: Sequence[tuple[str, Evaluate]]) -> Evaluate | None:
-    if not moving:
-        return None
-
-    def give(scope: Scope, on_missing: OnMissing) -> Json:
-        made = fixed.copy()
-        for key, part in moving:
-            made[key] = part(scope, on_missing)
-        return made
-
-    return give
-
-
-def _list(fixed: list[Json], moving: Sequence[tuple[int, Evaluate]]) -> Evaluate | None:
-    if not moving:
-        return None
-
-    def give(scope: Scope, on_missing: OnMissing) -> Json:
-        made = fixed.copy()
-        for index, part in moving:
-            made[index] = part(scope, on_missing)
-        return made
-
-    return give

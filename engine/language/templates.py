@@ -21,7 +21,9 @@ from flo.engine.language.rendering import Canvas, Draw, shown_in_text
 from flo.engine.language.scope import OnMissing, Scope
 from flo.engine.values import Json, Place, place_text
 
-__all__ = ["Template", "Text", "compile_template", "compile_text", "has_marks", "verbatim"]
+__all__ = [
+    "Template", "Text", "built_list", "built_object", "compile_template", "compile_text", "has_marks", "verbatim",
+]  # fmt: skip
 
 Evaluate = Callable[[Scope, OnMissing], Json]
 Report = Callable[[Place, ExpressionInvalid], None]
@@ -132,10 +134,10 @@ def _compile(value: Json, place: Place, paths: list[tuple[Place, Path]], report:
         return _string(value, place, paths, report)
     if isinstance(value, Mapping):
         moving = {key: _compile(held, (*place, key), paths, report) for key, held in value.items()}
-        return _object(dict(value), [(key, part) for key, part in moving.items() if part])
+        return built_object(value, moving)
     if isinstance(value, Sequence):
         parts = [_compile(held, (*place, index), paths, report) for index, held in enumerate(value)]
-        return _list(list(value), [(index, part) for index, part in enumerate(parts) if part])
+        return built_list(value, parts)
     return None
 
 
@@ -161,9 +163,9 @@ def _string(value: str, place: Place, paths: list[tuple[Place, Path]], report: R
     return placed
 
 
-def _object(fixed: dict[str, Json], moving: Sequence[tuple[str, Evaluate]]) -> Evaluate | None:
-    if not moving:
-        return None
+def built_object(value: Mapping[str, Json], parts: Mapping[str, Evaluate | None]) -> Evaluate | None:
+    """What evaluates an object of which some parts move; None where none does. The others are shared, not copied."""
+    fixed, moving = dict(value), [(key, part) for key, part in parts.items() if part]
 
     def evaluate(scope: Scope, on_missing: OnMissing) -> Json:
         result = fixed.copy()
@@ -171,12 +173,12 @@ def _object(fixed: dict[str, Json], moving: Sequence[tuple[str, Evaluate]]) -> E
             result[key] = part(scope, on_missing)
         return result
 
-    return evaluate
+    return evaluate if moving else None
 
 
-def _list(fixed: list[Json], moving: Sequence[tuple[int, Evaluate]]) -> Evaluate | None:
-    if not moving:
-        return None
+def built_list(value: Sequence[Json], parts: Sequence[Evaluate | None]) -> Evaluate | None:
+    """The same of a list."""
+    fixed, moving = list(value), [(index, part) for index, part in enumerate(parts) if part]
 
     def evaluate(scope: Scope, on_missing: OnMissing) -> Json:
         result = fixed.copy()
@@ -184,4 +186,4 @@ def _list(fixed: list[Json], moving: Sequence[tuple[int, Evaluate]]) -> Evaluate
             result[index] = part(scope, on_missing)
         return result
 
-    return evaluate
+    return evaluate if moving else None

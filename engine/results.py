@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, overload
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from flo.engine.executions import StepRecord
 from flo.engine.past import Past
@@ -54,26 +54,13 @@ class Results(LazyList):
     def __len__(self) -> int:
         return self._length
 
-    @overload
-    def __getitem__(self, index: int) -> Json: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Json]: ...
-    def __getitem__(self, index: int | slice) -> Json | Sequence[Json]:
-        if isinstance(index, slice):
-            return [self[at] for at in range(*index.indices(self._length))]
-        at = index + self._length if index < 0 else index
-        if not 0 <= at < self._length:
-            raise IndexError(index)
+    def item(self, index: int) -> Json:
         if self._kept is not None:
-            return self._unhide(json.loads(self._kept[at]))
+            return self._unhide(json.loads(self._kept[index]))
         start, page = self._page
-        if not start <= at < start + len(page):
-            start, page = self._page = self._read(at - at % PAGE)
-        return page[at - start]
-
-    def __iter__(self) -> Iterator[Json]:
-        for index in range(self._length):
-            yield self[index]
+        if not start <= index < start + len(page):
+            start, page = self._page = self._read(index - index % PAGE)
+        return page[index - start]
 
     def _read(self, start: int) -> tuple[int, Sequence[Json]]:
         self._flush()

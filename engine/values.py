@@ -7,8 +7,9 @@ import math
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, overload
 
 from flo.engine.errors import ValueRefused
 from flo.engine.secrecy import Lost, Secret, shown_forms
@@ -21,6 +22,25 @@ Place = tuple[str | int, ...]
 
 class LazyList(Sequence["Json"]):
     """A list that is read when something refers to it. What it holds is plain JSON already."""
+
+    @abstractmethod
+    def item(self, index: int) -> Json:
+        """The item at ``index``, which is from 0 on and below the length."""
+
+    @overload
+    def __getitem__(self, index: int) -> Json: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Json]: ...
+    def __getitem__(self, index: int | slice) -> Json | Sequence[Json]:
+        if isinstance(index, slice):
+            return [self.item(at) for at in range(*index.indices(len(self)))]
+        at = index + len(self) if index < 0 else index
+        if not 0 <= at < len(self):
+            raise IndexError(index)
+        return self.item(at)
+
+    def __iter__(self) -> Iterator[Json]:
+        return map(self.item, range(len(self)))
 
 
 MAX_DEPTH: Final = 200

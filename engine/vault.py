@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final, Protocol, TypeVar, overload
+from typing import Final, Protocol, TypeVar
 
-from flo.engine.cabinet import Cabinet
 from flo.engine.errors import FloError, StepFailed, StoreError, did_you_mean
 from flo.engine.hiding import has_certain_secret, has_secret, secrets_in
 from flo.engine.netting import SHORTEST, Net
 from flo.engine.secrecy import HIDDEN, KEPT_KEY, Lost, Secret, is_kept_form
+from flo.engine.secret_storage import SecretStorage
 from flo.engine.values import Json, JsonObject, LazyList, dump
 
 MAX_LEARNED: Final = 100
@@ -59,9 +59,9 @@ class Vault:
     from many threads.
     """
 
-    def __init__(self, load: Callable[[], Settings], cabinet: Cabinet, *, begun: bool = False) -> None:
+    def __init__(self, load: Callable[[], Settings], storage: SecretStorage, *, begun: bool = False) -> None:
         """``begun``: an earlier delivery may have stored something of the execution."""
-        self._load, self._cabinet = load, cabinet
+        self._load, self._storage = load, storage
         self._settings: Settings | None = None
         self._net = Net()
         self._learned: set[str] = set()
@@ -179,7 +179,7 @@ class Vault:
         kind = type(value)
         if kind is dict:
             if KEPT_KEY in value and is_kept_form(value):  # type: ignore[operator, arg-type]
-                found.append(opened := self._cabinet.take(value, of))  # type: ignore[arg-type]
+                found.append(opened := self._storage.take(value, of))  # type: ignore[arg-type]
                 return opened
             return {key: self._unhidden(held, of, found) for key, held in value.items()}  # type: ignore[union-attr]
         if kind is list:
@@ -205,16 +205,16 @@ class Vault:
     def _hidden(self, value: Json) -> Json:
         match value:
             case Secret():
-                return self._cabinet.put(value, value.shown)
+                return self._storage.put(value, value.shown)
             case Lost():
-                return self._cabinet.lost(value)
+                return self._storage.lost(value)
             case LazyList() | str() | None | bool():
                 return value
             case int() | float():
-                return self._cabinet.put(value, HIDDEN) if self._net.holds(value) else value
+                return self._storage.put(value, HIDDEN) if self._net.holds(value) else value
             case Mapping():
                 if any(type(key) is Secret for key in value):
-                    return self._cabinet.put(value, HIDDEN)
+                    return self._storage.put(value, HIDDEN)
                 return {key: self._hidden(held) for key, held in value.items()}
         return [self._hidden(held) for held in value]
 
@@ -241,13 +241,7 @@ class _Shown(LazyList):
     def __len__(self) -> int:
         return len(self._items)
 
-    @overload
-    def __getitem__(self, index: int) -> Json: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Json]: ...
-    def __getitem__(self, index: int | slice) -> Json | Sequence[Json]:
-        if isinstance(index, slice):
-            return [self._shown(item) for item in self._items[index]]
+    def item(self, index: int) -> Json:
         return self._shown(self._items[index])
 
 

@@ -38,7 +38,7 @@ def said(recheck: Recheck, value: Any) -> str | None:
 class Rows(LazyList):
     """A list that cannot be read whole."""
 
-    def __getitem__(self, index: Any) -> Any:
+    def item(self, index: int) -> Json:
         raise AssertionError("checking that it is a list reads none of it")
 
     def __len__(self) -> int:
@@ -59,7 +59,7 @@ class Entries(LazyList):
     def __init__(self, *entries: Json) -> None:
         self.entries = entries
 
-    def __getitem__(self, index: Any) -> Any:
+    def item(self, index: int) -> Json:
         return self.entries[index]
 
     def __len__(self) -> int:

@@ -25,7 +25,7 @@ class Read(LazyList):
     def __len__(self) -> int:
         return len(self.held)
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+    def item(self, index: int) -> Json:
         return self.held[index]
 
 

@@ -27,7 +27,7 @@ from flo.engine.registry import load_source
 from flo.engine.secrecy import Secret
 from flo.engine.step import Engine, Outcome, RunReturned, StepCall, Suspended
 from flo.engine.stores.memory import MemoryStore
-from flo.engine.values import LazyList
+from flo.engine.values import Json, LazyList
 from flo.testing import FrozenClock
 
 from .isolating import PATIENCE, SOURCE, Gate, Given
@@ -409,8 +409,9 @@ def test_lists_that_lie_in_the_store_are_read_for_the_process() -> None:
         def __len__(self) -> int:
             return 2
 
-        def __getitem__(self, index: Any) -> Any:
-            return [{"index": 0}, Secret("x")][index]
+        def item(self, index: int) -> Json:
+            held: list[Json] = [{"index": 0}, Secret("x")]
+            return held[index]
 
     received = unpacked(packed({"items": Stored()}))
     assert received == {"items": [{"index": 0}, "x"]}

@@ -70,7 +70,7 @@ def test_nesting_past_the_limit_is_refused_and_not_a_crash() -> None:
 
 def test_tuples_become_lists_and_a_lazy_list_stays_lazy() -> None:
     class Counted(LazyList):
-        def __getitem__(self, index: int) -> int:  # type: ignore[override]
+        def item(self, index: int) -> int:
             raise AssertionError("it was read")
 
         def __len__(self) -> int:
@@ -82,15 +82,18 @@ def test_tuples_become_lists_and_a_lazy_list_stays_lazy() -> None:
 
 def test_a_lazy_list_is_written_as_the_list_it_stands_for() -> None:
     class Squares(LazyList):
-        def __getitem__(self, index: int) -> int:  # type: ignore[override]
-            if index >= 3:
-                raise IndexError
+        def item(self, index: int) -> int:
             return index * index
 
         def __len__(self) -> int:
             return 3
 
-    assert dump({"items": Squares()}) == '{"items":[0,1,4]}'
+    squares = Squares()
+    assert dump({"items": squares}) == '{"items":[0,1,4]}'
+    assert (squares[-1], squares[1:], list(squares)) == (4, [1, 4], [0, 1, 4])
+    for index in (3, -4):
+        with pytest.raises(IndexError):
+            squares[index]
 
 
 def test_characters_are_written_as_they_are_and_nan_never() -> None:

@@ -26,7 +26,7 @@ _MOST: Final = 1_000
 """The secrets of so many executions are kept in memory, of those that did not end here the latest."""
 
 
-class Drawers:
+class SecretMemory:
     """What this process keeps in memory of the secrets of executions, by their id, without a key to seal it. A name is
     given once in the life of the process: what stands in the store never leads to another secret."""
 
@@ -66,11 +66,11 @@ class Drawers:
         self._names.pop(execution_id, None)
 
 
-class Cabinet:
+class SecretStorage:
     """The secrets of one execution: sealed with the master key, else in the memory of this process."""
 
-    def __init__(self, execution_id: str, find_keys: FindKeys, drawers: Drawers) -> None:
-        self._execution_id, self._find_keys, self._drawers = execution_id, find_keys, drawers
+    def __init__(self, execution_id: str, find_keys: FindKeys, memory: SecretMemory) -> None:
+        self._execution_id, self._find_keys, self._memory = execution_id, find_keys, memory
 
     @property
     def lasts(self) -> bool:
@@ -81,7 +81,7 @@ class Cabinet:
         """Put a value away; gives what stands for it, ``shown`` to be seen."""
         if (keys := self._keys()) is not None:
             return {KEPT_KEY: shown, SEALED: keys.seal(value, about=_about(self._execution_id))}
-        return {KEPT_KEY: shown, KEPT: self._drawers.put(self._execution_id, value)}
+        return {KEPT_KEY: shown, KEPT: self._memory.put(self._execution_id, value)}
 
     def lost(self, value: Lost) -> JsonObject:
         """What stands for a secret that is not here any more."""
@@ -93,7 +93,7 @@ class Cabinet:
         shown, owner = str(form[KEPT_KEY]), of or self._execution_id
         found: Json = None
         if KEPT in form:
-            found = self._drawers.get(owner, str(form[KEPT]))
+            found = self._memory.get(owner, str(form[KEPT]))
         elif (keys := self._keys()) is not None:
             try:
                 found = keys.open(str(form[SEALED]), about=_about(owner))

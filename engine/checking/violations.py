@@ -101,7 +101,7 @@ def _in_words(error: ValidationError) -> Iterator[Violation]:
             kinds = [wanted] if isinstance(wanted, str) else wanted
             yield Violation(place, f"{came(value)} came, expected {_any_of(_kinds(kinds))}")
         case _:
-            yield Violation(place, _out_of_bounds(str(keyword), wanted, value))
+            yield Violation(place, _out_of_bounds(str(keyword), wanted, value, error.schema))
 
 
 def _unknown_fields(error: ValidationError, place: Place) -> Iterator[Violation]:
@@ -124,7 +124,9 @@ def _not_among(value: object, choices: Sequence[Json]) -> str:
     return f"{came(value)} came, expected {_any_of([shown(choice) for choice in choices])}{hint}"
 
 
-def _out_of_bounds(keyword: str, wanted: Any, value: Any) -> str:
+def _out_of_bounds(keyword: str, wanted: Any, value: Any, schema: Any) -> str:
+    if keyword == "pattern" and isinstance(schema, Mapping) and (examples := schema.get("examples")):
+        return f"{came(value)} came, expected text such as {_any_of([shown(example) for example in examples])}"
     if keyword in _BOUNDS:
         return f"{came(value)} came, expected {_BOUNDS[keyword].format(shown(wanted))}"
     if keyword in _SIZES:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from flo.engine.checking.input_schema import input_violations
 from flo.engine.checking.load import Checked
 from flo.engine.errors import Problem, StepFailed
 from flo.engine.language.workflow import Step
+from flo.engine.values import place_text
 
 Check = Callable[[Any], Checked]
 Told = Callable[[Any], list[str]]
@@ -180,3 +182,12 @@ def test_continue_on_error_inside_the_input_of_a_container_is_about_the_step(che
 
 def test_fields_in_which_nothing_may_be_missing_are_known_to_the_step(check: Check) -> None:
     assert only(check, step("read", table="xy", where=[])).exact == {"where"}
+
+
+def test_text_of_another_pattern_is_told_what_is_meant_where_the_schema_gives_examples() -> None:
+    schema = {"properties": {"a": {"pattern": "^[A-Z]+$", "examples": ["GET", "PUT"]}, "b": {"pattern": "^x"}}}
+    found = [(place_text(each.place), each.message) for each in input_violations(schema, {"a": "get", "b": "y"})]
+    assert found == [
+        ("a", '"get" (text) came, expected text such as "GET" or "PUT"'),
+        ("b", '"y" (text) came, expected text that matches "^x"'),
+    ]

@@ -279,7 +279,7 @@ def join(call: StepCall, input: JsonObject) -> JsonObject:
 
 
 def _matches_nothing(key: Json) -> bool:
-    """Whether a key, or a direct part of it, is null: what is missing must never widen a match."""
+    """Whether a key, or something in it, is null: what is missing must never widen a match."""
     if key is None or isinstance(key, str | int | float):
         return key is None
-    return None in (key.values() if isinstance(key, Mapping) else key)
+    return any(map(_matches_nothing, key.values() if isinstance(key, Mapping) else key))

@@ -101,3 +101,22 @@ def save(folder: Path) -> Callable[..., str]:
         return name
 
     return write
+
+
+@pytest.fixture
+def ran(flo: Any, save: Any) -> dict[str, Any]:
+    """A run of three steps, one of them a loop, that failed."""
+    said = {"stepId": "b", "stepType": "core.log", "input": {"message": "item << $item >>\nagain", "data": {"n": 1}}}
+    file = save(
+        {
+            "name": "greet",
+            "steps": [
+                {"stepId": "a", "stepType": "core.for-each", "input": {"items": [1, 2], "steps": [said]}},
+                {"stepId": "c", "stepType": "core.fail", "input": {"message": "boom"}},
+            ],
+        }
+    )
+    answer = flo("run", file, "--json", "--input", '{"x": 1}')
+    assert answer.code == 3
+    result: dict[str, Any] = answer.json
+    return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,16 +13,21 @@ import pytest
 
 from flo.engine.app import Flo
 from flo.engine.attended import RunResult
+from flo.engine.environments.keyring import Keyring
 from flo.engine.errors import RunCancelled, StepFailed
 from flo.engine.events import Event
 from flo.engine.executions import LogLine
+from flo.engine.opening import open_keyring, open_store
 from flo.engine.registry import Registry
+from flo.engine.sealing import KEY_VARIABLE
 from flo.engine.step import Outcome, StepCall, StepType, step_type
 from flo.engine.stores.memory import MemoryStore
+from flo.engine.stores.store import Store
 from flo.engine.values import JsonObject
 from flo.testing import FrozenClock
 
 from .delivering import House
+from .environment_world import OLD, World
 
 OBJECT: JsonObject = {"type": "object"}
 
@@ -161,3 +167,21 @@ def house(store_url: str) -> Iterator[House]:
     made = House(f"{store_url}?synchronous=OFF" if store_url.startswith("sqlite:") else store_url)
     yield made
     made.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.fixture
+def store(store_url: str) -> Iterator[Store]:
+    opened = open_store(store_url, None if store_url.startswith("postgres") else FrozenClock())
+    opened.migrate()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def keyring(store_url: str) -> Keyring:
+    return open_keyring(store_url, {KEY_VARIABLE: OLD} if store_url.startswith("postgres") else {})

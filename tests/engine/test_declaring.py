@@ -1,100 +1,26 @@
-"""A step type is declared by a function and its types: schemas, examples and conversion follow from them, and a wrong
-declaration says what is wrong."""
+"""A step type is declared by a function and its types: schemas and conversion follow from them."""
 
 from __future__ import annotations
 
 import dataclasses
-import enum
-import inspect
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Annotated, Any, Literal, NewType, NotRequired, Optional, TypedDict, cast
+from typing import Any, NotRequired, TypedDict
 
 import jsonschema
 import pytest
-from msgspec import Meta
 
 from flo.engine.checking.load import load
-from flo.engine.errors import FloError, StepFailed, WorkflowInvalid
+from flo.engine.errors import StepFailed, WorkflowInvalid
 from flo.engine.registry import Registry
 from flo.engine.secrecy import Secret
-from flo.engine.step import Function, Outcome, StepCall, StepType, step_type
-from flo.engine.values import Json, JsonObject
+from flo.engine.step import Outcome, StepCall, step_type
+from flo.engine.values import JsonObject
 from flo.testing import run_step, run_workflow
 
-
-class Color(enum.Enum):
-    RED = "red"
-    BLUE = "blue"
-
-
-Cents = NewType("Cents", int)
-
-
-@dataclass(frozen=True)
-class Person:
-    """Somebody."""
-
-    name: Annotated[str, Meta(min_length=2)]
-    """What they are
-    called."""
-
-    key: str = field(default="k", metadata={"name": "x-api-key", "description": "How they come in."})
-
-
-@dataclass
-class Mail:
-    address: str
-
-
-@dataclass
-class Phone:
-    number: int
-
-
-@dataclass
-class Tree:
-    value: int
-    children: list[Tree] = field(default_factory=list)
-
-
-@dataclass
-class Everything:
-    """All there is.
-
-    And more.
-    """
-
-    who: Person
-    reach: Mail | Phone
-    at: datetime
-    on: date | None = None
-    lasting: timedelta | None = None
-    price: Decimal = Decimal("1.5")
-    cents: Cents = Cents(5)
-    times: Annotated[int, Meta(ge=1, le=5)] = 1
-    """How often."""
-    color: Color = Color.RED
-    mode: Literal["fast", "slow"] | None = None
-    people: Annotated[list[Person], Meta(min_length=1)] | None = None
-    scores: dict[str, float] = field(default_factory=dict)
-    pair: tuple[int, str] = (1, "a")
-    tags: set[str] = field(default_factory=set)
-    anything: Json = None
-    object: JsonObject = field(default_factory=dict)
-    tree: Optional[Tree] = None  # noqa: UP045  # what older code says
-    either: int | str | None = None
-
-
-@step_type("test.everything")
-def everything(call: StepCall, input: Everything) -> dict[str, Any]:
-    """Take all there is."""
-    return {"repr": repr(input), "name": input.who.name}
-
-
-SMALLEST = {"who": {"name": "Ada"}, "reach": {"number": 1}, "at": "2026-01-31T09:00:00Z"}
+from .declared_types import SMALLEST, Color, Everything, Mail, Person, Phone, Tree, declare, everything
 
 
 def taken(given: Mapping[str, Any]) -> Everything:
@@ -109,10 +35,6 @@ def taken(given: Mapping[str, Any]) -> Everything:
 
     run_step(look, given)
     return seen[0]
-
-
-def declare(function: Function, name: Any = "test.one", **settings: Any) -> StepType:
-    return step_type(name, **settings)(function)
 
 
 def test_a_schema_follows_from_the_types() -> None:
@@ -360,178 +282,3 @@ def test_the_engine_keeps_child_lists_and_conditions_to_itself() -> None:
     step = {"stepId": "a", "stepType": "test.container", "input": {"times": 2, "while": True, "steps": [child]}}
     result = run_workflow({"steps": [step]}, steps=[container])
     assert [line.message for line in result.logs if line.level == "info"] == ["again", "again"]
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        everything.schema,
-        {"type": "object", "properties": {"a": {"type": "array", "minItems": 2}}, "required": ["a"]},
-        {"type": "object", "properties": {"n": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}},
-         "required": ["n"]},
-        {"type": "object", "properties": {"n": {"type": "integer", "minimum": 7, "multipleOf": 5}}, "required": ["n"]},
-        {"type": "object", "properties": {"t": {"minLength": 40}, "u": {"maxLength": 1, "type": "string"}},
-         "required": ["t", "u"]},
-        {"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "required": ["x"], "properties": {"x": {"const": 5}}}}},
-        {"type": "object", "minProperties": 1, "properties": {"a": {"oneOf": [{"type": "null"}, {"enum": ["z"]}]}}},
-    ],
-)  # fmt: skip
-def test_an_example_is_made_up_that_fits_and_is_always_the_same(schema: Any) -> None:
-    def body(call: StepCall, input: JsonObject) -> JsonObject:
-        return {}
-
-    made = declare(body, schema=schema).example
-    jsonschema.Draft202012Validator(schema).validate(made)
-    assert made == declare(body, schema=schema).example
-
-
-def test_the_example_has_what_is_required_and_no_more() -> None:
-    assert everything.example == {
-        "who": {"name": "name"}, "reach": {"address": "address"}, "at": "2026-01-31T09:00:00Z",
-    }  # fmt: skip
-
-
-def test_every_documented_type_can_be_required() -> None:
-    @dataclass
-    class Bounded:
-        naive: Annotated[datetime, Meta(tz=False)]
-        perhaps: Annotated[datetime, Meta(tz=False)] | None
-        clock: Annotated[time, Meta(tz=False)]
-        zoned: Annotated[time, Meta(tz=True)]
-        limits: Annotated[dict[str, int], Meta(min_length=2)]
-        anything: Annotated[dict[str, Any], Meta(min_length=1)]
-        choices: Annotated[dict[Literal["a", "b"], int], Meta(min_length=2)]
-        key: Annotated[bytes, Meta(min_length=10)]
-        short: Annotated[bytes, Meta(max_length=3)]
-
-    def body(call: StepCall, input: Bounded) -> JsonObject:
-        return {"naive": input.naive.tzinfo is None, "clock": input.clock.tzinfo is None, "key": len(input.key)}
-
-    declared = step_type("test.bounded")(body)
-    jsonschema.Draft202012Validator(declared.schema).validate(declared.example)
-    assert run_step(declared, declared.example).output == {"naive": True, "clock": True, "key": 12}
-    assert len(cast(Any, declared.example["limits"])) == 2
-
-
-def test_an_example_that_cannot_be_long_enough_is_asked_for() -> None:
-    @dataclass
-    class Impossible:
-        choices: Annotated[dict[Literal["a"], int], Meta(min_length=2)]
-
-    def body(call: StepCall, input: Impossible) -> JsonObject:
-        return {}
-
-    with pytest.raises(FloError, match=r"an object of 1 came, expected at least 2"):
-        step_type("test.impossible")(body)
-
-
-def test_an_example_may_hold_templates() -> None:
-    def body(call: StepCall, input: Phone) -> JsonObject:
-        return {}
-
-    assert declare(body, example={"number": "<< initial.number >>"}).example["number"] == "<< initial.number >>"
-
-
-async def asynchronous(call: StepCall, input: JsonObject) -> JsonObject:
-    return {}
-
-
-async def streaming(call: StepCall, input: JsonObject) -> AsyncIterator[JsonObject]:
-    yield {}
-
-
-def generating(call: StepCall, input: JsonObject) -> Iterator[JsonObject]:
-    yield {}
-
-
-def alone(call: StepCall) -> JsonObject:
-    return {}
-
-
-def crowded(call: StepCall, input: JsonObject, more: int) -> JsonObject:
-    return {}
-
-
-def gives_text(call: StepCall, input: JsonObject) -> str:
-    return ""
-
-
-def gives_nothing(call: StepCall, input: JsonObject) -> None: ...
-
-
-def takes_number(call: StepCall, input: int) -> JsonObject:
-    return {}
-
-
-def takes_unknown(call: StepCall, input: Nowhere) -> JsonObject:  # type: ignore[name-defined]  # noqa: F821
-    return {}
-
-
-@dataclass
-class Unfit:
-    number: complex
-
-
-def takes_unfit(call: StepCall, input: Unfit) -> JsonObject:
-    return {}
-
-
-@dataclass
-class Keyed:
-    held: dict[int, str]
-
-
-def takes_keyed(call: StepCall, input: Keyed) -> JsonObject:
-    return {}
-
-
-def plain(call: StepCall, input: JsonObject) -> JsonObject:
-    return {}
-
-
-@pytest.mark.parametrize(
-    ("function", "settings", "said"),
-    [
-        (plain, {"name": "greet"}, "'greet' is no name for a step type; write category.name"),
-        (plain, {"name": plain}, 'write @step_type("category.name")'),
-        (asynchronous, {}, "it is async: a step type is a plain function"),
-        (streaming, {}, "it is async"),
-        (generating, {}, "it is a generator: a step type is a plain function that returns its output"),
-        (alone, {}, "a step type is a function of two parameters: call, and input (too many positional arguments)"),
-        (crowded, {}, "(missing a required argument: 'more')"),
-        (gives_text, {}, "it returns str: a step gives an object"),
-        (gives_nothing, {}, "it returns None: a step gives an object"),
-        (takes_number, {}, "the input cannot be int: it is a dict, a dataclass or a TypedDict"),
-        (takes_unknown, {}, "the type 'Nowhere' of its input cannot be found when it is declared"),
-        (takes_unfit, {}, "the field 'number' of Unfit has the type complex, which JSON cannot give"),
-        (takes_keyed, {}, "the field 'held' of Keyed has keys of the type int: in JSON keys are text"),
-        (inspect.unwrap(everything.body), {"schema": {"type": "objekt"}}, "the schema is none: type: 'objekt'"),
-        (plain, {"schema": {"type": "object", "required": ["a"]}, "example": {}}, "'a' is a required property"),
-        (plain, {"schema": {"properties": {"a": {"pattern": "^[xyz]{3}$"}}, "required": ["a"]}}, "give one, as"),
-        (plain, {"isolated": True, "branches": ("steps",)}, "runs in a process of its own: no children"),
-    ],
-)  # fmt: skip
-def test_a_wrong_declaration_says_what_is_wrong(function: Any, settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(FloError) as refused:
-        declare(function, **settings)
-    assert said in str(refused.value)
-
-
-def test_the_decorator_alone_is_refused() -> None:
-    with pytest.raises(FloError, match=r"^write @step_type\(\"category\.name\"\)"):
-
-        @step_type  # type: ignore[arg-type]
-        def body(call: StepCall, input: JsonObject) -> JsonObject:
-            return {}
-
-
-def test_a_required_field_that_is_never_given_is_refused() -> None:
-    @dataclass
-    class Steps:
-        steps: list[Any]
-
-    with pytest.raises(FloError, match="the field 'steps' is never given to the function"):
-
-        @step_type("test.steps", branches=("steps",))
-        def body(call: StepCall, input: Steps) -> JsonObject:
-            return {}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import shlex
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -12,7 +15,11 @@ import psycopg
 import pytest
 
 from flo.engine import app
+from flo.engine.environments.table import keep
+from flo.engine.events import StepEnded
 from flo.engine.executions import ExecutionState
+from flo.engine.opening import open_keyring
+from flo.engine.sealing import new_key
 
 from .conftest import STEP_TYPES, Launch, ended
 from .pulses import Pulses
@@ -38,7 +45,16 @@ class Server:
 
     def restart(self) -> None:
         """As after a crash: sessions are cut off, what was committed is recovered."""
-        arguments = ("-D", str(self._server.pgdata), "-m", "immediate", "-w", "-l", str(self._server.log), "restart")
+        self.command("restart")
+
+    def command(self, what: str) -> None:
+        """``stop``, ``start`` or ``restart``, at once, and wait until it is done."""
+        data = Path(self._server.pgdata)
+        arguments = ["-D", str(data), "-w", "-l", str(self._server.log), what]
+        if what == "start":  # as it was started before: where its socket lies is among these
+            arguments += ["-o", shlex.join(shlex.split((data / "postmaster.opts").read_text())[1:])]
+        else:
+            arguments += ["-m", "immediate"]
         self._execute("pg_ctl", arguments, bin_path=self._server.bin_path, user=self._server.system_user, timeout=60)
 
     def close(self) -> None:
@@ -122,3 +138,41 @@ def _done(engine: app.Flo, key: str) -> int:
     row = engine.data.get("counts", key)
     value: Any = {"n": 0} if row is None else row.value
     return int(value["n"])
+
+
+class Starts(logging.Handler):
+    """Starts a server as soon as the log says that something cannot be done without it."""
+
+    def __init__(self, server: Server, what: str) -> None:
+        super().__init__()
+        self._server, self._what, self.done = server, what, False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self.done and self._what in record.getMessage():
+            self.done = True
+            self._server.command("start")
+
+
+def test_an_environment_that_cannot_be_read_for_a_while_is_waited_for(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLO_MASTER_KEY", new_key())
+
+    def cut(event: object) -> None:
+        if isinstance(event, StepEnded) and event.record.path == "before":
+            server.command("stop")
+
+    steps = [
+        {"stepId": "before", "stepType": "core.log", "input": {"message": "the database goes away"}},
+        {"stepId": "after", "stepType": "core.return", "input": {"same": "<< $env.KEPT == 'in the table' >>"}},
+    ]
+    starts = Starts(server, "read the environment")
+    logging.getLogger("flo").addHandler(starts)
+    try:
+        with app.open(server.url, listeners=[cut]) as engine:
+            keyring = open_keyring(server.url, os.environ)
+            keep(engine.store.settings, keyring, "environment", "default", "KEPT", {"secret": "in the table"})
+            assert engine.run({"steps": steps}).output == {"same": True}
+    finally:
+        logging.getLogger("flo").removeHandler(starts)
+    assert starts.done

@@ -15,16 +15,20 @@ from typing import Any, cast
 import pytest
 
 from flo.engine import app
+from flo.engine.app import Flo
 from flo.engine.errors import FloError
 from flo.engine.events import Event
 from flo.engine.executions import Execution, ExecutionState
 from flo.engine.jobs import Enqueued, JobOptions
 from flo.engine.registry import Registry
+from flo.engine.sealing import new_key
 from flo.engine.step import Engine, Outcome, StepCall, Suspended
 from flo.engine.stores.memory import MemoryStore
-from flo.engine.values import JsonObject
+from flo.engine.values import JsonObject, dump
 from flo.engine.vaults import Vaults
 from flo.testing import FrozenClock
+
+from .secret_cases import SECRET
 
 REGISTRY = Registry.installed()
 
@@ -185,3 +189,48 @@ def killed_after() -> Callable[[Workplace, str], None]:
         assert died.returncode == -signal.SIGKILL, died.stderr
 
     return run
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Flo]:
+    with app.open("memory:", clock=FrozenClock()) as opened:
+        yield opened
+
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def run(engine: Flo) -> Run:
+    """Run a step of a type with this input, and an `initial`; gives what it gives, or its error."""
+
+    def ran(step_type: str, given: Mapping[str, Any], initial: Any = None, **document: Any) -> Any:
+        step = {"stepId": "a", "stepType": step_type, "input": given}
+        held = engine.run({"steps": [step], **document}, initial).steps["a"]
+        return held["output"] if held["error"] is None else held["error"]
+
+    return ran
+
+
+def same(found: Any, wanted: Any) -> None:
+    """Equal with every type: ``1`` is not ``1.0`` here."""
+    assert dump(found) == dump(wanted)
+
+
+@pytest.fixture
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLO_SECRET_API_KEY", SECRET)
+
+
+@pytest.fixture
+def master_key(monkeypatch: pytest.MonkeyPatch, secret: None) -> None:
+    monkeypatch.setenv("FLO_MASTER_KEY", new_key())
+
+
+@pytest.fixture
+def stages(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """Two environments in a settings file."""
+    file = tmp_path / "stages.json"
+    file.write_text(dump({"environments": {"test": {"STAGE": "test"}, "live": {"STAGE": "live"}}}), encoding="utf-8")
+    file.chmod(0o600)
+    monkeypatch.setenv("FLO_SETTINGS", str(file))

@@ -1,35 +1,22 @@
-"""What becomes of secrets when an execution is stored, delivered again, replayed, or starts others."""
+"""What becomes of secrets when an execution is stored, waits, is replayed, or starts others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from flo.engine.errors import InputInvalid, NotFound
+from flo.engine.errors import InputInvalid
 from flo.engine.sealing import new_key
 from flo.engine.values import dump
 
 from .conftest import Workplace
+from .secret_cases import SECRET, give
 
-SECRET = "s3cret, or so"
+pytestmark = pytest.mark.usefixtures("secret")
+
+
 SAME = "<< 'same' if initial.key == $env.API_KEY else 'another' >>"
-
-
-@pytest.fixture(autouse=True)
-def secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLO_SECRET_API_KEY", SECRET)
-
-
-@pytest.fixture
-def master_key(monkeypatch: pytest.MonkeyPatch, secret: None) -> None:
-    monkeypatch.setenv("FLO_MASTER_KEY", new_key())
-
-
-def give(value: Any) -> dict[str, Any]:
-    return {"stepId": "give", "stepType": "core.return", "input": {"found": value}}
 
 
 ENQUEUE: Any = {
@@ -67,37 +54,6 @@ def test_without_a_key_a_job_with_a_secret_in_its_input_is_refused(workplace: Wo
     assert error["code"] == "invalid_input"
     assert "FLO_MASTER_KEY" in str(error["message"])
     assert workplace.children(parent) == []
-
-
-HELD: Any = [
-    {"stepId": "hold", "stepType": "core.set-variable", "input": {"key": "<< $env.API_KEY >>", "n": 1}},
-    {"stepId": "cut", "stepType": "data-store.set", "input": {"tableName": "t", "key": "k", "value": 1}},
-    give("<< 'same' if $vars.key == hold.key and hold.key == $env.API_KEY and $vars.n == 1 else 'another' >>"),
-]
-
-
-def test_with_a_key_a_run_whose_worker_died_goes_on_with_its_secrets(
-    master_key: None, shared_workplace: Workplace, killed_after: Callable[[Workplace, str], None]
-) -> None:
-    begun = shared_workplace.enqueue(HELD)
-    killed_after(shared_workplace, "cut")
-    shared_workplace.clock.forward(timedelta(minutes=1))
-    shared_workplace.drain()
-    assert shared_workplace.get(begun).output == {"found": "same"}
-
-
-def test_without_a_key_a_run_whose_worker_died_fails_where_it_refers_to_a_secret_that_is_gone(
-    shared_workplace: Workplace, killed_after: Callable[[Workplace, str], None]
-) -> None:
-    begun = shared_workplace.enqueue(HELD)
-    killed_after(shared_workplace, "cut")
-    shared_workplace.clock.forward(timedelta(minutes=1))
-    shared_workplace.drain()
-    execution = shared_workplace.get(begun)
-    assert execution.state == "failed"
-    assert execution.error is not None
-    assert execution.error["code"] == "template_error"
-    assert "FLO_MASTER_KEY" in str(execution.error["message"])
 
 
 @pytest.mark.parametrize("keyed", [True, False])
@@ -142,47 +98,6 @@ def test_a_concurrency_key_never_holds_a_secret(workplace: Workplace) -> None:
         workplace.enqueue([give(1)], options=options)
 
 
-@pytest.fixture
-def stages(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    """Two environments in a settings file."""
-    file = tmp_path / "stages.json"
-    file.write_text(dump({"environments": {"test": {"STAGE": "test"}, "live": {"STAGE": "live"}}}), encoding="utf-8")
-    file.chmod(0o600)
-    monkeypatch.setenv("FLO_SETTINGS", str(file))
-
-
-def test_who_starts_a_run_says_in_which_environment_and_children_and_jobs_run_there_too(
-    stages: None, workplace: Workplace
-) -> None:
-    stage = give("<< $env.STAGE >>")
-    place = workplace
-    again = Workplace(place.url) if place.url != "memory:" else place
-    again.add("child", [stage])
-    again.add("elsewhere", [stage], environment="live")
-    steps = [
-        {"stepId": "call", "stepType": "core.sub-workflow", "input": {"workflowTemplateName": "child"}},
-        {"stepId": "other", "stepType": "core.sub-workflow", "input": {"workflowTemplateName": "elsewhere"}},
-        {"stepId": "put", "stepType": "queue.enqueue", "input": {"workflow": "child"}},
-        give(["<< $env.STAGE >>", "<< call.found >>", "<< other.found >>"]),
-    ]
-    document = {"name": "main", "steps": steps, "environment": "test"}
-    runs = [again.engine.run(document), again.engine.run(document, environment="live")]
-    assert [run.output for run in runs] == [{"found": ["test", "test", "live"]}, {"found": ["live", "live", "live"]}]
-    again.drain()
-    jobs = [again.children(run.execution_id)[-1] for run in runs]
-    assert [job.output for job in jobs] == [{"found": "test"}, {"found": "live"}]
-    with pytest.raises(NotFound, match="did you mean 'live'"):
-        again.engine.run(document, environment="lives")
-    if again is not place:
-        again.engine.close()
-
-
-def test_an_environment_that_is_not_there_fails_the_step_that_needs_it(stages: None, workplace: Workplace) -> None:
-    result = workplace.engine.run({"steps": [give("<< $env.STAGE >>")], "environment": "nowhere"})
-    assert result.error is not None
-    assert result.error["code"] == "invalid_environment"
-
-
 def stored_of(workplace: Workplace, execution_id: str) -> str:
     """What is stored of an execution, its rows excepted."""
     executions = workplace.engine.executions
@@ -225,96 +140,6 @@ def test_a_job_of_a_step_type_gets_the_secret_in_its_input(master_key: None, sha
     again.engine.close()
 
 
-MADE_OF_LOST: Any = [
-    "<< hold.key >>",
-    "<< hold >>",
-    "<< hold | json >>",
-    "text << hold >>",
-    "<< hold.list | first | upcase >>",
-    "<< hold.list | join: ',' >>",
-    "<< $vars.list | size >>",
-    "<< f.items >>",
-    "<< f.items | map: 'output' | json >>",
-    "{% for each in f.items %}<< each.output.inside.held >>{% endfor %}",
-]
-
-
-def test_nothing_is_made_of_a_secret_that_is_gone(
-    shared_workplace: Workplace, killed_after: Callable[[Workplace, str], None]
-) -> None:
-    inside = {"stepId": "inside", "stepType": "core.set-variable", "input": {"held": "a << $env.API_KEY >>"}}
-    tries = [
-        {
-            "stepId": f"try-{number}",
-            "stepType": "core.return",
-            "input": {"made": made},
-            "continueOnError": True,
-        }
-        for number, made in enumerate(MADE_OF_LOST)
-    ]
-    condition = {"in": ["***", {"var": "hold.list"}]}
-    begun = shared_workplace.enqueue(
-        [
-            {
-                "stepId": "hold",
-                "stepType": "core.set-variable",
-                "input": {"key": "<< $env.API_KEY >>", "list": ["<< $env.API_KEY >>"], "n": 1},
-            },
-            {"stepId": "f", "stepType": "core.for-each", "input": {"items": [1, 2], "steps": [inside]}},
-            {"stepId": "cut", "stepType": "data-store.set", "input": {"tableName": "t", "key": "k", "value": 1}},
-            *tries,
-            {"stepId": "asks", "stepType": "core.if", "input": {"condition": condition}, "continueOnError": True},
-            {
-                "stepId": "maps",
-                "stepType": "data.map",
-                "input": {"items": "<< f.items >>", "value": "<< $item.output.inside.held >>"},
-                "continueOnError": True,
-            },
-            {
-                "stepId": "skips",
-                "stepType": "core.log",
-                "skipCondition": "<< hold.key == '***' >>",
-                "input": {"message": "x"},
-                "continueOnError": True,
-            },
-            give("<< hold.n >>"),
-        ]
-    )
-    killed_after(shared_workplace, "cut")
-    shared_workplace.clock.forward(timedelta(minutes=1))
-    shared_workplace.drain()
-    records = {record.path: record for record in shared_workplace.engine.executions.steps(begun)}
-    for path in [*(step["stepId"] for step in tries), "asks", "maps", "skips"]:
-        error = records[str(path)].error
-        assert error is not None, path
-        assert error["code"] == "template_error", path
-        assert "FLO_MASTER_KEY" in str(error["message"]), path
-    assert shared_workplace.get(begun).output == {"found": 1}
-
-
-def test_a_child_that_is_delivered_again_has_the_input_that_it_began_with(
-    shared_workplace: Workplace, killed_after: Callable[[Workplace, str], None]
-) -> None:
-    row = {"tableName": "t", "key": "k"}
-    shared_workplace.add(
-        "child",
-        [
-            {"stepId": "cut", "stepType": "data-store.set", "input": {**row, "value": "<< initial.id >>"}},
-            {"stepId": "read", "stepType": "data-store.get", "input": row},
-            give("<< 'same' if read.value == initial.id and initial.key == $env.API_KEY else 'another' >>"),
-        ],
-    )
-    inputs = {"id": "<< $util.uuid >>", "key": "<< $env.API_KEY >>"}
-    call = {"workflowTemplateName": "child", "inputs": inputs}
-    begun = shared_workplace.enqueue(
-        [{"stepId": "call", "stepType": "core.sub-workflow", "input": call}, give("<< call.found >>")]
-    )
-    killed_after(shared_workplace, "cut")
-    shared_workplace.clock.forward(timedelta(minutes=1))
-    shared_workplace.drain()
-    assert shared_workplace.get(begun).output == {"found": "same"}
-
-
 def test_a_secret_is_there_after_a_wait_in_the_same_process(workplace: Workplace) -> None:
     result = workplace.engine.run(
         {
@@ -326,9 +151,6 @@ def test_a_secret_is_there_after_a_wait_in_the_same_process(workplace: Workplace
         }
     )
     assert result.output == {"found": "same"}
-
-
-TOLD = "<< $connections.PG.password >> << $env.PIN >>"
 
 
 def test_ordinary_words_of_a_connection_are_no_reason_to_refuse_rows(
@@ -374,27 +196,6 @@ def test_results_of_a_loop_inside_a_parallel_list_are_shown_without_their_secret
     shown = dump(result.as_json())
     assert SECRET not in shown
     assert shown.count("***") == 4
-
-
-def test_a_document_says_where_it_runs_unless_somebody_chose(stages: None, workplace: Workplace) -> None:
-    place = Workplace(workplace.url)
-
-    def calls(name: str) -> Any:
-        return [
-            {"stepId": "call", "stepType": "core.sub-workflow", "input": {"workflowTemplateName": name}},
-            give(["<< $env.STAGE >>", "<< call.found >>"]),
-        ]
-
-    place.add("leaf", [give("<< $env.STAGE >>")], environment="test")
-    place.add("mid", calls("leaf"))
-    top = {"name": "top", "steps": calls("mid"), "environment": "live"}
-    assert place.engine.run(top).output == {"found": ["live", ["live", "test"]]}
-    assert place.engine.run(top, environment="live").output == {"found": ["live", ["live", "live"]]}
-    job = place.engine.enqueue(top).execution_id
-    place.drain()
-    assert place.get(job).output == {"found": ["live", ["live", "test"]]}
-    assert place.get(job).environment == "live"
-    place.engine.close()
 
 
 def test_a_secret_goes_along_with_the_event_of_an_end_where_it_is_sealed(

@@ -39,7 +39,7 @@ generate: install ## write the generated part of the docs and the schemas anew
 check: lint types layers test ## all of the above that checks, and that nothing generated is out of date
 	$(BIN)/python docs/generate.py --check
 
-bench: install ## measure how fast it is, against what one would write by hand; takes minutes
+bench: install ## measure how fast it is, beside what one would write by hand and the peers that are installed
 	$(BIN)/python -m benchmarks
 
 full: install ## run the tests of kills, long loops and many rows at their full size; takes long

@@ -1,86 +1,70 @@
-"""Measures two ways to do one thing by turns, so that what else the machine does meets both."""
+"""Measures several ways to do one thing by turns, so that what else the machine does meets all of them."""
 
 from __future__ import annotations
 
-import gc
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
 
+from benchmarks.contestants import ContestantFailed
 
-def _nothing() -> None:
-    """Prepare nothing."""
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One round of one way: the seconds of one operation, the most memory of a process that did it, and for several
+    processes how many operations each did."""
+
+    seconds: float
+    peak: int = 0
+    shares: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to do something. ``work`` is measured; ``prepare`` runs before each round, and is not."""
+    """One way to do something. ``work`` does a number of operations, and says what they took."""
 
     name: str
-    work: Callable[[], object]
-    prepare: Callable[[], object] = _nothing
+    work: Callable[[int], Sample]
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of the table: a way against a floor. ``seconds`` and ``floor_seconds`` are medians for one operation;
-    ``ratios`` has for each round the floor's time through the way's: 1 is as fast as the floor, 0.5 half as fast."""
+@dataclass(slots=True)
+class Series:
+    """The rounds of one way. ``failure`` says why there are no more of them."""
 
-    name: str
-    store: str
-    way: str
-    floor: str
-    seconds: float
-    floor_seconds: float
-    ratios: tuple[float, ...]
-    wanted: float | None = None
-    note: str = ""
+    samples: list[Sample] = field(default_factory=list)
+    failure: str | None = None
 
     @property
-    def ratio(self) -> float:
-        return median(self.ratios)
+    def seconds(self) -> float:
+        return median(sample.seconds for sample in self.samples)
+
+    @property
+    def peak(self) -> int:
+        return max(sample.peak for sample in self.samples)
 
 
-def compare(
-    name: str,
-    store: str,
-    ways: Sequence[Way],
-    floors: Sequence[Way],
-    *,
-    operations: int,
-    rounds: int,
-    wanted: float | None = None,
-) -> list[Line]:
-    """Run every way and floor once a round, in turn, after a round that does not count; a line for each pair of them.
+def by_turns(
+    ways: Sequence[Way], operations: int, rounds: int, *, warm: int | None = None, patience: float = float("inf")
+) -> Mapping[str, Series]:
+    """Run every way once a round, and another one first each time, after a short round that does not count.
 
-    One round of one way does ``operations`` operations.
+    A way that has used up ``patience`` seconds sits out the rounds that follow, and so does one that failed.
     """
-    everyone = [*ways, *floors]
-    taken: dict[str, list[float]] = {way.name: [] for way in everyone}
+    series = {way.name: Series() for way in ways}
+    used = dict.fromkeys(series, 0.0)
     for number in range(rounds + 1):
-        first = number % len(everyone)
-        for way in (*everyone[first:], *everyone[:first]):
-            seconds = _timed(way) / operations
+        first = number % len(ways)
+        for way in (*ways[first:], *ways[:first]):
+            own = series[way.name]
+            if own.failure is not None or used[way.name] > patience:
+                continue
+            count = operations if number else min(operations, warm or max(operations // 20, 1))
+            try:
+                sample = way.work(count)
+            except ContestantFailed as failed:
+                own.failure = str(failed)
+                continue
             if number:
-                taken[way.name].append(seconds)
-    return [
-        _line(name, store, way.name, taken[way.name], floor.name, taken[floor.name], wanted)
-        for way in ways
-        for floor in floors
-    ]
-
-
-def _timed(way: Way) -> float:
-    way.prepare()
-    gc.collect()
-    started = time.perf_counter()
-    way.work()
-    return time.perf_counter() - started
-
-
-def _line(
-    name: str, store: str, way: str, taken: list[float], floor: str, floors: list[float], wanted: float | None
-) -> Line:
-    ratios = tuple(at_floor / own for own, at_floor in zip(taken, floors, strict=True))
-    return Line(name, store, way, floor, median(taken), median(floors), ratios, wanted)
+                own.samples.append(sample)
+                used[way.name] += sample.seconds * count
+    return series

@@ -7,21 +7,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Rounds of each kind of comparison, and how much one round does."""
+    """Rounds of each kind of comparison, how much one round does, and the seconds after which a contestant sits out
+    the rounds that are left."""
 
     rounds: int
     long_rounds: int
+    patience: float
+    jobs: int
     claims_of_100: int
     claims_of_1: int
     history: int
     updates: int
     dispatched: int
-    looped: int
-    starts: int
+    executions: int
     enqueued: int
     batches: int
-    jobs: int
-    latencies: int
+    wakes: int
+    looped: int
+    starts: int
     resumed: int
     pruned: int
     searches: int
@@ -29,18 +32,20 @@ class Sizes:
 
 FULL = Sizes(
     rounds=9,
-    long_rounds=3,
+    long_rounds=5,
+    patience=40.0,
+    jobs=10_000,
     claims_of_100=20,
     claims_of_1=200,
     history=1_000_000,
     updates=500,
     dispatched=10_000,
+    executions=300,
+    enqueued=1_000,
+    batches=10,
+    wakes=300,
     looped=50_000,
     starts=5,
-    enqueued=500,
-    batches=5,
-    jobs=2_000,
-    latencies=50,
     resumed=60_000,
     pruned=50_000,
     searches=20,
@@ -48,17 +53,19 @@ FULL = Sizes(
 QUICK = Sizes(
     rounds=3,
     long_rounds=1,
-    claims_of_100=10,
-    claims_of_1=100,
-    history=100_000,
+    patience=2.0,
+    jobs=500,
+    claims_of_100=5,
+    claims_of_1=50,
+    history=50_000,
     updates=100,
-    dispatched=1_000,
-    looped=5_000,
-    starts=2,
+    dispatched=500,
+    executions=10,
     enqueued=100,
-    batches=1,
-    jobs=200,
-    latencies=5,
+    batches=2,
+    wakes=20,
+    looped=500,
+    starts=2,
     resumed=2_000,
     pruned=2_000,
     searches=3,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import product
 from zoneinfo import ZoneInfo
 
-from benchmarks.databases import Server
-from benchmarks.measuring import Line, Way, compare
-from benchmarks.sizes import Sizes
+from benchmarks.ground import OWN, Ground
+from benchmarks.lines import Against, Line, compared
+from benchmarks.measuring import Sample, Way, by_turns
 from flo.engine.schedule.cron import Cron
 from flo.engine.schedule.crontab import CronInvalid, parse_cron
 
@@ -74,21 +75,27 @@ EXPRESSIONS = (
 REFUSED = ("0 0 31 2 *", "61 * * * *", "* * * *", "0 0 0 * * *", "*/0 * * * *", "a * * * *", "", "0 0 * * mno")
 BEGIN = datetime(2026, 12, 31, 22, 7, tzinfo=UTC)
 YEARS = timedelta(days=5 * 365)
+ALONE = "calendar alone"
 
 
-def schedule_lines(server: Server, sizes: Sizes) -> Iterator[Line]:
+def schedule_lines(ground: Ground) -> Iterator[Line]:
     """The next fire of twenty expressions in fifty zones, from moments that are spread over five years."""
     crons = [parse_cron(text) for text in EXPRESSIONS]
     zones = [ZoneInfo(name) for name in ZONES]
-    starts = [BEGIN + number * (YEARS / sizes.searches) for number in range(sizes.searches)]
-    slowest = max(_search(cron, zone, starts) for cron in crons for zone in zones)
-    refusal = max(_seconds(lambda text=text: _refuse(text)) for text in REFUSED)  # type: ignore[misc]
-    ways = [Way("in fifty zones", lambda: [_search(cron, zone, starts) for cron in crons for zone in zones])]
-    floors = [Way("calendar alone", lambda: [_walk(cron, starts) for cron in crons for _ in zones])]
+    starts = [BEGIN + number * (YEARS / ground.sizes.searches) for number in range(ground.sizes.searches)]
     searches = len(starts) * len(crons) * len(zones)
-    for line in compare("next fire", "-", ways, floors, operations=searches, rounds=sizes.long_rounds):
-        note = f"slowest of {searches:,} searches {slowest * 1000:.1f} ms, slowest refusal {refusal * 1000:.1f} ms"
-        yield replace(line, note=note)
+    slowest = max(_search(cron, zone, starts) for cron in crons for zone in zones)
+    refusal = max(_seconds(partial(_refuse, text)) for text in REFUSED)
+
+    def in_zones(times: int) -> Sample:
+        return Sample(_seconds(lambda: [_search(cron, zone, starts) for cron in crons for zone in zones]) / searches)
+
+    def alone(times: int) -> Sample:
+        return Sample(_seconds(partial(_walk, crons * len(zones), starts)) / searches)
+
+    series = by_turns([Way(OWN, in_zones), Way(ALONE, alone)], searches, ground.sizes.long_rounds)
+    note = f"slowest of {searches:,} searches {slowest * 1000:.1f} ms, slowest refusal {refusal * 1000:.1f} ms"
+    yield from compared("next fire in fifty zones", "none", series[OWN], [(Against(ALONE), series[ALONE])], note=note)
 
 
 def _search(cron: Cron, zone: ZoneInfo, starts: Sequence[datetime]) -> float:
@@ -104,8 +111,8 @@ def _search(cron: Cron, zone: ZoneInfo, starts: Sequence[datetime]) -> float:
     return longest
 
 
-def _walk(cron: Cron, starts: Sequence[datetime]) -> None:
-    for start in starts:
+def _walk(crons: Sequence[Cron], starts: Sequence[datetime]) -> None:
+    for cron, start in product(crons, starts):
         found = cron.calendar(start.replace(tzinfo=None))
         next(found), next(found)
 

@@ -1,0 +1,1 @@
+"""What flo does in the benchmarks, by its public interface."""

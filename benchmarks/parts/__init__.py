@@ -1,0 +1,1 @@
+"""The parts of the benchmarks: each gives lines of the table."""

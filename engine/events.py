@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from flo.engine.executions import Execution, LogLine, StepRecord
+from flo.engine.frozen import frozen
 from flo.engine.jobs import Wait
 from flo.engine.triggers import Firing, Trigger
 
@@ -36,7 +37,7 @@ class ClaimEnded:
     lost: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepStarted:
     """A step is about to run. ``path`` as in ``StepRecord``."""
 
@@ -45,14 +46,14 @@ class StepStarted:
     step_type: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepEnded:
     """A step, or an iteration of a loop, ended."""
 
     record: StepRecord
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepRetried:
     """An attempt failed and another one follows after ``delay_seconds``."""
 
@@ -62,7 +63,7 @@ class StepRetried:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoopAdvanced:
     """A loop has ``done`` of ``total`` iterations behind it (``total`` None: not known)."""
 
@@ -71,7 +72,7 @@ class LoopAdvanced:
     total: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LineLogged:
     """A line was written to the execution's log."""
 
@@ -114,9 +115,12 @@ class Bus:
 
     def __init__(self, *listeners: Listener) -> None:
         self._listeners = list(listeners)
+        self.heard = bool(listeners)
+        """Whether anybody listens: what is announced often is not made for nobody."""
 
     def subscribe(self, listener: Listener) -> None:
         self._listeners.append(listener)
+        self.heard = True
 
     def announce(self, event: Event) -> None:
         for listener in self._listeners:

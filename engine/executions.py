@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final
 
 from flo.engine.errors import FloError
+from flo.engine.frozen import frozen
 from flo.engine.hiding import hidden_places
 from flo.engine.instants import write_instant
 from flo.engine.secrecy import shown_forms
@@ -74,7 +76,7 @@ class DeadReason(StrEnum):
     POISON = "poison"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Execution:
     """One run of a workflow, or of a single step type (``handler``).
 
@@ -166,6 +168,16 @@ class Execution:
         }
 
 
+_FIELDS: Final = tuple(field.name for field in fields(Execution))
+_values: Final = attrgetter(*_FIELDS)
+
+
+def changed(execution: Execution, **changes: Any) -> Execution:
+    """As ``dataclasses.replace``, in a part of its time: there are many fields."""
+    values: Iterable[Any] = map(changes.get, _FIELDS, _values(execution))
+    return Execution(*values)
+
+
 def _redacted(**values: Json) -> JsonObject:
     """``redactedPaths``: where in these values ``***`` stands for a secret; nothing where it does not."""
     paths = [place_text((name, *place)) for name, held in values.items() for place in hidden_places(held)]
@@ -185,7 +197,7 @@ class StepState(StrEnum):
     CANCELLED = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepRecord:
     """How one step of an execution ended, or one iteration of a loop.
 
@@ -193,6 +205,7 @@ class StepRecord:
     itself is ``process-each[3]`` with ``loop`` = ``process-each`` and ``index`` = 3. The outputs of the steps of an
     iteration lie in the iteration's record, by stepId, once it has ended. ``notices`` are what ``$meta`` shows as
     ``operationalErrors``; ``execution_attempt`` is the attempt at the whole execution in which it ended.
+    ``output_text`` is the whole output as JSON, where that was written already.
     """
 
     execution_id: str
@@ -209,6 +222,38 @@ class StepRecord:
     index: int | None = None
     notices: Sequence[str] = ()
     execution_attempt: int = 1
+    output_text: str | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def characters(self) -> int:
+        """How many characters the output has as JSON, where that was written."""
+        return 0 if self.output_text is None else len(self.output_text)
+
+    @property
+    def meta(self) -> JsonObject:
+        """What ``<step-id>.$meta`` gives."""
+        failed = self.state is StepState.FAILED
+        return {
+            "success": self.state is StepState.SUCCESS,
+            "skipped": self.state is StepState.SKIPPED,
+            "durationMilliseconds": round(self.duration_ms, 3),
+            "stepType": self.step_type,
+            "attempts": self.attempts,
+            "operationalStatus": "error" if failed else "warning" if self.notices else "ok",
+            "error": self.error,
+            "operationalErrors": list(self.notices),
+        }
+
+    def without_output(self) -> StepRecord:
+        """The same, its output removed."""
+        return self.with_output(None, "null")
+
+    def with_output(self, output: Json, text: str | None = None) -> StepRecord:
+        """The same with another output, and that as JSON."""
+        return StepRecord(
+            self.execution_id, self.path, self.step_id, self.step_type, self.state, self.started_at, self.duration_ms,
+            self.attempts, output, self.error, self.loop, self.index, self.notices, self.execution_attempt, text,
+        )  # fmt: skip
 
     def as_json(self) -> JsonObject:
         """``path stepId stepType status startedAt durationMilliseconds attempts output error``, of an iteration also
@@ -229,7 +274,7 @@ class StepRecord:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogLine:
     """One line of an execution's log. ``number`` rises from 1 in each execution; ``level`` is one of debug info warn
     error."""
@@ -241,6 +286,10 @@ class LogLine:
     step: str | None = None
     data: Json = None
     number: int = 0
+
+    def numbered(self, number: int) -> LogLine:
+        """The same, with its number."""
+        return LogLine(self.execution_id, self.at, self.level, self.message, self.step, self.data, number)
 
     def as_json(self) -> JsonObject:
         """``number at level step message data``."""

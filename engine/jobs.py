@@ -6,12 +6,13 @@ import os
 import secrets
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from flo.engine.errors import FloError
 from flo.engine.executions import DeadReason, Execution, ExecutionState, LogLine, StepRecord
+from flo.engine.frozen import frozen
 from flo.engine.instants import write_instant
 from flo.engine.retry import Retry
 from flo.engine.secrecy import shown_forms
@@ -33,7 +34,7 @@ JOB_RETRY: Final = Retry(4, "exponential", 60.0, 3600.0, 0.1)
 """A queued step type: three retries. A workflow is retried as its ``options.retry`` says."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """What is to run: a workflow, or one step type (``handler``), with its input.
 
@@ -78,7 +79,7 @@ def owner_id() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobOptions:
     """How a job is enqueued: the fields of ``Request`` that a producer chooses.
 
@@ -102,7 +103,7 @@ AS_USUAL: Final = JobOptions()
 """The queue ``default``, at once."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Enqueued:
     """The execution of a request, and whether this call made it. ``state`` is ``rejected`` where its concurrency key
     was full."""
@@ -116,7 +117,7 @@ class Enqueued:
         return {"executionId": self.execution_id, "created": self.created, "status": self.state.value}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hold:
     """The claim of one owner on one execution. ``token`` is secret and new with each claim, ``fence`` one higher."""
 
@@ -126,7 +127,7 @@ class Hold:
     worker: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Delivery:
     """An execution as its owner got it: its claim, and what an earlier owner left behind.
 
@@ -142,7 +143,7 @@ class Delivery:
     begun: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claimed:
     """What a claim gave, in order. ``next_due`` says when to look again: None, when nothing is known to come due."""
 
@@ -150,7 +151,7 @@ class Claimed:
     next_due: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entries:
     """What an owner writes down about its execution.
 
@@ -171,7 +172,7 @@ class Entries:
 NOTHING: Final = Entries()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ended:
     """A claim ends with the execution: a final state. ``reason`` makes it a dead letter."""
 
@@ -181,7 +182,7 @@ class Ended:
     reason: DeadReason | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Again:
     """A claim ends with a failure that is tried again after ``delay``: ``retrying``, the attempt one higher."""
 
@@ -189,14 +190,14 @@ class Again:
     error: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Released:
     """A claim ends as if it had not been: ``pending``, due after ``delay``. Its owner stops working."""
 
     delay: timedelta = timedelta()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parked:
     """A claim ends since the execution waits: ``suspended``, due at ``until`` or when one of its waits is answered."""
 
@@ -207,7 +208,18 @@ Conclusion = Ended | Again | Released | Parked
 """How the claim of an owner ends."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
+class Ending:
+    """The end of an execution, which is to be written: who holds it, how it ends, the last entries, and the execution
+    as its owner got it."""
+
+    hold: Hold
+    ended: Ended
+    entries: Entries
+    of: Execution
+
+
+@frozen
 class Wait:
     """What an execution waits for at one step: a time, a signal by its name, an approval, another execution's end.
 
@@ -234,7 +246,7 @@ class Wait:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attempt:
     """One claim of an execution that did not end it: whose it was, from when to when, and how it ended: ``retrying``,
     ``released``, ``suspended``, ``expired``, or the final state of an execution that was resumed."""
@@ -258,7 +270,7 @@ class Attempt:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """The bounds of a queue, None for no bound: how many run at a moment, in all and of one concurrency key; and how
     many of one key start within ``per_key_seconds``."""
@@ -269,7 +281,7 @@ class Limits:
     per_key_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueueInfo:
     """How a queue stands. ``due`` waits now, ``later`` has a time to come (retries too), ``running`` has a live lease.
 
@@ -310,7 +322,7 @@ class QueueInfo:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Retention:
     """How long finished executions are kept: by age, and the newest so many. None: without that bound."""
 

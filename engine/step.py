@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from flo.engine.clock import Clock
 from flo.engine.declaring import Declaration, Given, check_call, declared
+from flo.engine.frozen import frozen
 from flo.engine.jobs import Enqueued, JobOptions
 from flo.engine.values import Json, JsonObject
 
@@ -136,7 +137,7 @@ class Secrets(Protocol):
         """A connection. Raises ``StepFailed`` (``unknown_connection``) with the nearest name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepCall:
     """What a running step may reach besides its own input.
 
@@ -185,7 +186,7 @@ class Suspended(BaseException):
         return cls(min((held.until for held in waits if held.until is not None), default=None))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """What a step type may return instead of a plain object: an output whose outcome is bad (an *operational error*).
 
@@ -201,6 +202,8 @@ class Outcome:
     retry_after: float | None = None
 
     def __post_init__(self) -> None:
+        if self.operational_errors == () == self.warnings:
+            return
         for name in ("operational_errors", "warnings"):  # a text alone is one of them, not its letters
             said = getattr(self, name)
             texts = (said,) if isinstance(said, str) else tuple(said)

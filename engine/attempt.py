@@ -12,6 +12,7 @@ from typing import Final, cast
 from flo.engine.cancellation import Cancellation
 from flo.engine.errors import RunCancelled, StepFailed, StoreError, worded
 from flo.engine.executions import StepRecord, StepState
+from flo.engine.frozen import frozen
 from flo.engine.guarding import GuardedStore, refuse_secret
 from flo.engine.jobs import LeaseLost
 from flo.engine.language.workflow import Step
@@ -36,7 +37,7 @@ Catch = Callable[[Json], Json]
 MakeEngine = Callable[[Frame, Step, Catch], Engine]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class End:
     """How a step ended: its state, its output if it gave one, its failure if it failed. ``retryable`` says whether
     another attempt may help, and not before ``retry_after`` seconds; ``retried`` that the step's own retry has tried.
@@ -83,6 +84,10 @@ class StepRun:
         """What finds the secrets of the run, and those that the step was given, in what it says."""
         return self.frame.run.vault.net_with(self.secrets)
 
+    def caught(self, output: JsonObject) -> JsonObject:
+        """What its body gave, the secrets in it marked."""
+        return cast(JsonObject, self.net.catch(output)) if self.frame.run.vault.active else output
+
     def masked(self, failed: StepFailed) -> StepFailed:
         """The same failure, its message as it may be shown, and its code, if that is a secret."""
         if net := self.net:
@@ -91,9 +96,9 @@ class StepRun:
             failed.args = (failed.message,)
         return failed
 
-    def record(self, end: End, kept: JsonObject | None) -> StepRecord:
-        """The record of how it ended, now."""
-        outcome, run, net = self.outcome, self.frame.run, self.net
+    def record(self, end: End, kept: JsonObject | None = None, text: str | None = None) -> StepRecord:
+        """The record of how it ended, now. ``kept`` is what is stored of its output, ``text`` that as JSON."""
+        outcome, run = self.outcome, self.frame.run
         notices = () if outcome is None else (*outcome.operational_errors, *outcome.warnings)
         return StepRecord(
             execution_id=run.execution.id,
@@ -106,16 +111,17 @@ class StepRun:
             attempts=self.count,
             output=kept,
             error=None if end.failure is None else end.failure.as_json(),
-            notices=tuple(map(net.mask, notices)),
+            notices=tuple(map(self.net.mask, notices)) if notices else (),
             execution_attempt=run.execution.attempt,
+            output_text=text,
         )
 
 
 def attempt(work: StepRun, resolved: JsonObject, make_engine: MakeEngine) -> Outcome:
     """Run the body once, in a thread that can be given up if the step has a timeout. Raises ``StepFailed``."""
-    settled = _Settled()
     if work.step.timeout_ms is None:
-        return _call(work, resolved, make_engine, work.frame.cancellation, None, settled)
+        return _call(work, resolved, make_engine, work.frame.cancellation, None, None)
+    settled = _Settled()
     seconds = work.step.timeout_ms / 1000
     cancellation = work.frame.cancellation.inner()
     deadline = work.frame.run.clock.monotonic() + seconds
@@ -180,7 +186,7 @@ def _call(
     make_engine: MakeEngine,
     cancellation: Cancellation,
     deadline: float | None,
-    settled: _Settled,
+    settled: _Settled | None,
 ) -> Outcome:
     frame = work.frame.under(cancellation)
     if work.count > 1:  # children run again: what is known of them failed with the attempt before
@@ -207,7 +213,7 @@ def _call_in_transaction(
     resolved: JsonObject,
     make_engine: MakeEngine,
     deadline: float | None,
-    settled: _Settled,
+    settled: _Settled | None,
 ) -> Outcome:
     """Run the body, and record that the step ended, in one transaction."""
 
@@ -215,12 +221,12 @@ def _call_in_transaction(
         outcome = _body(work, frame, resolved, make_engine, deadline, owned.data)
         if outcome.operational_errors:
             raise _Undone(outcome)
-        if not settled.as_committed():
+        if settled is not None and not settled.as_committed():
             raise RunCancelled("timed out")
-        kept, characters = stored_output(frame, work.type, outcome.output)
+        kept, text = stored_output(frame, work.type, outcome.output)
         work.outcome = outcome
-        record = work.record(End(StepState.SUCCESS, outcome.output), kept)
-        frame.strand.record_in(owned, record, characters)
+        record = work.record(End(StepState.SUCCESS, outcome.output), kept, text)
+        frame.strand.record_in(owned, record, record.characters)
         return outcome, record
 
     def applied() -> tuple[Outcome, StepRecord] | None:
@@ -254,11 +260,13 @@ def _body(
 
     def log(level: str, message: str, data: Json = None) -> None:
         level, message, data = checked_line(level, message, data)
-        net = work.net
-        frame.log(level, net.mask(message), net.shown(data) if net else data, path)
+        if run.vault.active and (net := work.net):
+            message, data = net.mask(message), net.shown(data)
+        frame.log(level, message, data, path)
 
     def refuse(what: str, value: Json) -> None:
-        refuse_secret(run.vault, work.net, what, value)
+        if run.vault.active:
+            refuse_secret(run.vault, work.net, what, value)
 
     call = StepCall(
         step_id=step.id,
@@ -279,12 +287,11 @@ def _body(
     except RunReturned as returned:
         if step.branches:  # a child returned, and was asked there
             raise
-        output = cast(JsonObject, work.net.catch(whole_output(step, returned.output)))
-        raise RunReturned(output) from None
+        raise RunReturned(work.caught(whole_output(step, returned.output))) from None
     except (StepFailed, RunCancelled, LeaseLost, StoreError, Suspended, DriverFailed):
         raise
     except BaseException as error:  # whatever a body raises ends its step, and nothing else
         raise StepFailed(worded(error), code="step_error") from error
-    outcome = given if isinstance(given, Outcome) else Outcome(given)
-    output = cast(JsonObject, work.net.catch(object_given(step, outcome.output)))
-    return replace(outcome, output=output)
+    if isinstance(given, Outcome):
+        return replace(given, output=work.caught(object_given(step, given.output)))
+    return Outcome(work.caught(object_given(step, given)))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from flo.engine.secrecy import Lost, Secret, is_kept_form
-from flo.engine.values import SIMPLE, Json, LazyList
+from flo.engine.values import OBJECT, SIMPLE, Json, LazyList, is_builtin
 
 _MARKED: Final = frozenset({Secret, Lost})
 _LOST: Final = frozenset({Lost})
@@ -67,14 +67,16 @@ def lacks_secret(value: object) -> bool:
 def _holds(value: object, wanted: frozenset[type]) -> bool:
     """Whether a text of one of these types is in a JSON value. Values may be large, and most hold none: the types of
     all parts of a list or an object are looked at at once."""
+    if is_builtin(value):
+        return False
     waiting: list[Any] = [[value]]
     while waiting:
         held = waiting.pop()
-        if isinstance(held, Mapping):
+        if isinstance(held, OBJECT):
             if not wanted.isdisjoint(map(type, held)):
                 return True
             held = held.values()
-        parts = held if isinstance(held, list | ValuesView) else list(held)
+        parts = list(held)
         kinds = set(map(type, parts))
         if not wanted.isdisjoint(kinds):
             return True
@@ -86,7 +88,7 @@ def _holds(value: object, wanted: frozenset[type]) -> bool:
 def joined_text(parts: Sequence[str]) -> str:
     """The parts as one text, secret where one of them is."""
     text = "".join(parts)
-    if any(type(part) is Secret for part in parts):
+    if Secret in map(type, parts):
         return Secret(text, "".join([part.shown if isinstance(part, Secret) else part for part in parts]))
     return text
 

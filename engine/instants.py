@@ -40,7 +40,9 @@ def read_instant(text: object) -> Instant | None:
 
 def write_instant(instant: datetime) -> str:
     """Write an aware time in the one stored form: UTC, six fraction digits, ``Z``."""
-    return f"{instant.astimezone(UTC).isoformat(timespec='microseconds')[:26]}Z"
+    if instant.tzinfo is not UTC:
+        instant = instant.astimezone(UTC)
+    return f"{instant.isoformat(timespec='microseconds')[:26]}Z"
 
 
 def parse_instant(text: str) -> datetime | None:

@@ -11,6 +11,8 @@ from flo.engine.attempt import Catch, End
 from flo.engine.blocks import GRAPH_THREADS, run_block, run_graph
 from flo.engine.cancellation import Cancellation
 from flo.engine.errors import RunCancelled, StepFailed, TemplateFailed
+from flo.engine.executions import StepRecord, StepState
+from flo.engine.frozen import frozen
 from flo.engine.hiding import has_secret
 from flo.engine.jobs import Enqueued, JobOptions, Wait
 from flo.engine.language.scope import Missing, OnMissing, Scope
@@ -59,7 +61,7 @@ class Interpreter:
         return _StepEngine(self, frame, step, catch)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _StepEngine:
     """The engine as one running step sees it."""
 
@@ -212,5 +214,5 @@ def _outputs(frame: Frame, block: Block) -> JsonObject:
 
 
 def _was_skipped(frame: Frame, step: Step) -> bool:
-    meta = frame.scope.metas.get(step.id)
-    return isinstance(meta, Mapping) and meta["skipped"] is True
+    record = frame.scope.metas.get(step.id)
+    return isinstance(record, StepRecord) and record.state is StepState.SKIPPED

@@ -19,5 +19,4 @@ def checked_line(level: str, message: object, data: object) -> tuple[str, str, J
         said = f"a line of the log has no level {level!r}{did_you_mean(str(level), LEVELS)}"
         raise StepFailed(f"{said}; there are {', '.join(LEVELS)}", code="invalid_value", retryable=False)
     text = message if isinstance(message, str) else str(message)
-    checked = storable(text)
-    return known, text if checked == text else checked, whole(plain(data, ("data",)))
+    return known, storable(text), None if data is None else whole(plain(data, ("data",)))

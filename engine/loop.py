@@ -12,10 +12,11 @@ from flo.engine.errors import FloError, RunCancelled
 from flo.engine.events import LoopAdvanced
 from flo.engine.executions import StepRecord, StepState
 from flo.engine.language.scope import Missing, Scope
-from flo.engine.results import Results, result_of
+from flo.engine.outputs import outputs_inside
+from flo.engine.results import Results
 from flo.engine.run import Frame
 from flo.engine.step import Loop, RunReturned, Suspended
-from flo.engine.values import Json, whole_object
+from flo.engine.values import Json
 
 RunIteration = Callable[[Frame], bool]
 """Runs the children in a frame of their own; says whether any of them ran."""
@@ -181,7 +182,8 @@ class _Iterations:
         with self._taking:
             self._counts[state] += 1
             done = sum(self._counts.values())
-        run.bus.announce(LoopAdvanced(self._path, done, self.total))
+        if run.bus.heard:
+            run.bus.announce(LoopAdvanced(self._path, done, self.total))
         if failure is not None and not self._tolerate:
             raise failure
 
@@ -198,6 +200,7 @@ class _Iterations:
     ) -> None:
         """Keep the result of an iteration, and record it."""
         run = inside.run
+        output, text = outputs_inside(inside)
         record = StepRecord(
             execution_id=run.execution.id,
             path=f"{self._path}[{index}]",
@@ -206,15 +209,15 @@ class _Iterations:
             state=state,
             started_at=started_at,
             duration_ms=(run.clock.monotonic() - started) * 1000,
-            output=run.vault.hide(
-                whole_object({name: held for name, held in inside.scope.names.items() if not name.startswith("$")})
-            ),
+            output=output,
             error=None if failure is None else failure.failure.as_json(),
             loop=self._path,
             index=index,
             execution_attempt=run.execution.attempt,
+            output_text=text,
         )
-        inside.ended_step(record, self._results.add(index, result_of(record)), returned=returned)
+        self._results.add(index, record)
+        inside.ended_step(record, returned=returned)
 
 
 def enclosing(scope: Scope) -> Json:

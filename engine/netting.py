@@ -166,3 +166,7 @@ def _base64(raw: bytes) -> Iterator[str]:
         part = code[first : len(code) - (1 if surplus else 0)]
         if len(part) >= _SHORTEST_CODE:
             yield part
+
+
+EMPTY: Final = Net()
+"""Looks for nothing: of a run that has come across no secret."""

@@ -7,7 +7,6 @@ are told apart by the step, the operation, table and key, and their number; one 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -32,7 +31,7 @@ class OnceStore:
         self._frame, self._path = frame, path
         self._data = frame.run.data
         self._again = again
-        self._numbers: Counter[str] = Counter()
+        self._numbers: dict[str, int] = {}
 
     def now(self) -> datetime:
         return self._read(self._data.now)
@@ -117,7 +116,7 @@ class OnceStore:
     ) -> T:
         """Make a write, or give what it gave before."""
         name = storable(name)  # a key that is refused has no effect to find
-        number = self._numbers[name]
+        number = self._numbers.get(name, 0)
 
         def transaction(owned: Owned) -> tuple[T, bool]:
             if self._frame.cancellation.event.is_set():  # this attempt was given up: another one may be under way
@@ -135,7 +134,7 @@ class OnceStore:
             return None
 
         result, counts = self._frame.strand.own(transaction, applied=applied)
-        self._numbers[name] += counts
+        self._numbers[name] = number + counts
         return result
 
 

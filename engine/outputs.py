@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
 from flo.engine.errors import StepFailed
+from flo.engine.executions import StepRecord
 from flo.engine.language.workflow import Step
 from flo.engine.run import Frame
 from flo.engine.step import StepType
-from flo.engine.values import JsonObject, LazyList, dump, kind_of, plain, whole, whole_object
+from flo.engine.values import Json, JsonObject, LazyList, dump, kind_of, plain, whole, whole_object
 
 MAX_OUTPUT: Final = 64 * 1024 * 1024
 """A step's output may have so many characters as JSON."""
@@ -26,18 +27,39 @@ def object_given(step: Step, given: object) -> JsonObject:
     return output
 
 
-def stored_output(frame: Frame, step_type: StepType, output: JsonObject) -> tuple[JsonObject, int]:
-    """What is stored of an output, secrets hidden, and how many characters that has as JSON. The results of a loop are
-    stored already. Raises ``StepFailed`` for one that is too large."""
-    kept = {
-        key: frame.run.vault.hide(whole(value))
-        for key, value in output.items()
-        if not (step_type.loops and key == LOOP_ITEMS and isinstance(value, LazyList))
-    }
-    characters = len(dump(kept))
-    if characters > MAX_OUTPUT:
-        raise _too_large(characters)
-    return kept, characters
+def stored_output(frame: Frame, step_type: StepType, output: JsonObject) -> tuple[JsonObject, str | None]:
+    """What is stored of an output, secrets hidden, and that as JSON. The results of a loop are stored already: they are
+    left out, and there is no JSON of the whole. Raises ``StepFailed`` for one that is too large."""
+    if step_type.loops and isinstance(output.get(LOOP_ITEMS), LazyList):
+        return _hidden(frame, {key: held for key, held in output.items() if key != LOOP_ITEMS}), None
+    kept = _hidden(frame, output)
+    text = dump(kept)
+    if len(text) > MAX_OUTPUT:
+        raise _too_large(len(text))
+    return kept, text
+
+
+def outputs_inside(frame: Frame) -> tuple[JsonObject, str]:
+    """The outputs of the steps of an iteration, by stepId, as they are stored, and that as JSON."""
+    scope = frame.scope
+    outputs: dict[str, Json] = {}
+    texts: list[str] = []
+    for name, output in scope.names.items():
+        if name[0] == "$":
+            continue
+        record = scope.metas.get(name)
+        if isinstance(record, StepRecord) and record.output_text is not None and not frame.run.vault.active:
+            outputs[name], text = record.output, record.output_text
+        else:
+            outputs[name] = frame.run.vault.hide(whole(output))
+            text = dump(outputs[name])
+        texts.append(f"{dump(name)}:{text}")
+    return outputs, f"{{{','.join(texts)}}}"
+
+
+def _hidden(frame: Frame, output: JsonObject) -> JsonObject:
+    vault, read = frame.run.vault, cast(JsonObject, whole(output))
+    return {key: vault.hide(held) for key, held in read.items()} if vault.active else read
 
 
 def whole_output(step: Step, output: JsonObject) -> JsonObject:

@@ -12,7 +12,7 @@ from flo.engine.hiding import secrets_in
 from flo.engine.language.scope import Missing
 from flo.engine.language.workflow import Step
 from flo.engine.outputs import stored_output
-from flo.engine.restoring import Types, meta_of, restore
+from flo.engine.restoring import Types, restore
 from flo.engine.run import Frame, refuse_missing
 from flo.engine.step import Failure, Outcome, RunReturned, StepType
 from flo.engine.values import Json, JsonObject, place_under, whole_object
@@ -34,7 +34,8 @@ def run_step(frame: Frame, step: Step, types: Types, make_engine: MakeEngine) ->
     try:
         if _skipped(work):
             return skip_step(frame, step, step_type)
-        frame.run.bus.announce(StepStarted(work.path, step.id, step.type))
+        if frame.run.bus.heard:
+            frame.run.bus.announce(StepStarted(work.path, step.id, step.type))
         resolved = _input(work)
         if frame.run.vault.active:
             work.secrets = frozenset(secrets_in(resolved))
@@ -43,7 +44,7 @@ def run_step(frame: Frame, step: Step, types: Types, make_engine: MakeEngine) ->
     except StepFailed as error:
         work.error = work.masked(error)
     except RunReturned:
-        frame.ended_step(work.record(End(StepState.SUCCESS), None), 0, returned=True)
+        frame.ended_step(work.record(End(StepState.SUCCESS)), returned=True)
         raise
     except RunCancelled:
         _end(work, End(StepState.CANCELLED))
@@ -181,20 +182,20 @@ def _end(work: StepRun, end: End) -> End:
     """Make the step's output and ``$meta`` visible, and record how it ended. One that acted outside is stored now."""
     frame, step = work.frame, work.step
     frame.scope.names.pop(step.id, None)  # of an earlier attempt at what is around the step
-    record, characters = work.recorded, 0
+    record = work.recorded
     if record is None:
         try:
-            kept, characters = (None, 0) if end.output is None else stored_output(frame, work.type, end.output)
+            kept, text = (None, None) if end.output is None else stored_output(frame, work.type, end.output)
         except StepFailed as too_large:
             work.outcome, work.error = None, too_large
             return _end(work, _classify(work))
-        record = work.record(end, kept)
-        frame.ended_step(record, characters)
+        record = work.record(end, kept, text)
+        frame.ended_step(record)
         if work.type.touches:
             frame.strand.flush()
     else:
         frame.committed_step(record)
     if end.output is not None:
         frame.scope.names[step.id] = end.output
-    frame.scope.metas[step.id] = meta_of(record)
+    frame.scope.metas[step.id] = record
     return end

@@ -42,21 +42,6 @@ def restore(frame: Frame, step: Step, types: Types) -> End | None:
     return End(record.state, output, failure, retryable=True, retried=_retried(frame.run, record, failure))
 
 
-def meta_of(record: StepRecord) -> JsonObject:
-    """What ``<step-id>.$meta`` gives."""
-    failed = record.state is StepState.FAILED
-    return {
-        "success": record.state is StepState.SUCCESS,
-        "skipped": record.state is StepState.SKIPPED,
-        "durationMilliseconds": round(record.duration_ms, 3),
-        "stepType": record.step_type,
-        "attempts": record.attempts,
-        "operationalStatus": "error" if failed else "warning" if record.notices else "ok",
-        "error": record.error,
-        "operationalErrors": list(record.notices),
-    }
-
-
 def failure_of(error: JsonObject) -> Failure:
     """The failure that a record holds."""
     return Failure(
@@ -88,7 +73,7 @@ def _publish(frame: Frame, history: History, step: Step, types: Types, record: S
         output = {**output, LOOP_ITEMS: items}
     if output is not None:
         scope.names[step.id] = output
-    scope.metas[step.id] = meta_of(record)
+    scope.metas[step.id] = record
     if record.path == record.step_id:
         run.ended[step.id] = record
     for branch, block in step.branches.items():

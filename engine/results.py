@@ -7,12 +7,15 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from flo.engine.executions import StepRecord
+from flo.engine.executions import StepRecord, StepState
 from flo.engine.past import Past
-from flo.engine.values import Json, JsonObject, LazyList, dump
+from flo.engine.values import Json, JsonObject, LazyList
 
 KEPT_CHARACTERS: Final = 256 * 1024
 """Results of a loop up to this size are kept in memory too; larger ones lie in the store alone."""
+
+_BESIDES: Final = 64
+"""What is kept of a result besides its output counts as so many characters."""
 
 PAGE: Final = 200
 
@@ -26,23 +29,22 @@ class Results(LazyList):
         """``unhide`` puts the secrets back into what was stored."""
         self._execution_id, self._path = execution_id, path
         self._past, self._flush, self._unhide = past, flush, unhide
-        self._kept: dict[int, str] | None = {}
+        self._kept: dict[int, tuple[StepState, str, JsonObject | None]] | None = {}
         self._characters = 0
         self._length = 0
         self._lock = threading.Lock()
         self._page: tuple[int, Sequence[Json]] = (0, ())
 
-    def add(self, index: int, result: JsonObject) -> int:
-        """Take the result of one iteration; gives its size as JSON."""
-        text = dump(result)
+    def add(self, index: int, record: StepRecord) -> None:
+        """Take how one iteration ended, its output written as JSON."""
+        assert record.output_text is not None
         with self._lock:
             self._length += 1
-            self._characters += len(text)
+            self._characters += len(record.output_text) + _BESIDES
             if self._characters > KEPT_CHARACTERS:
                 self._kept = None
             if self._kept is not None:
-                self._kept[index] = text
-        return len(text)
+                self._kept[index] = record.state, record.output_text, record.error
 
     def stored(self, count: int) -> None:
         """Count results that an earlier delivery stored."""
@@ -56,7 +58,8 @@ class Results(LazyList):
 
     def item(self, index: int) -> Json:
         if self._kept is not None:
-            return self._unhide(json.loads(self._kept[index]))
+            state, text, error = self._kept[index]
+            return self._unhide(_result(index, state, json.loads(text), error))
         start, page = self._page
         if not start <= index < start + len(page):
             start, page = self._page = self._read(index - index % PAGE)
@@ -65,12 +68,14 @@ class Results(LazyList):
     def _read(self, start: int) -> tuple[int, Sequence[Json]]:
         self._flush()
         records = self._past.iterations(self._execution_id, self._path, start=start, limit=PAGE)
-        return start, [self._unhide(result_of(record)) for record in records]
+        return start, [
+            self._unhide(_result(record.index, record.state, record.output, record.error)) for record in records
+        ]
 
 
-def result_of(record: StepRecord) -> JsonObject:
+def _result(index: int | None, state: StepState, output: Json, error: JsonObject | None) -> JsonObject:
     """One iteration's result, as a loop's ``items`` show it."""
-    result: dict[str, Json] = {"index": record.index, "status": record.state.value, "output": record.output}
-    if record.error is not None:
-        result["error"] = record.error
+    result: dict[str, Json] = {"index": index, "status": state.value, "output": output}
+    if error is not None:
+        result["error"] = error
     return result

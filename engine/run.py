@@ -13,6 +13,7 @@ from flo.engine.clock import Clock
 from flo.engine.errors import TemplateFailed
 from flo.engine.events import Bus, LineLogged, StepEnded
 from flo.engine.executions import Execution, LogLine, StepRecord
+from flo.engine.frozen import frozen
 from flo.engine.hiding import lacks_secret
 from flo.engine.history import History
 from flo.engine.instants import write_instant
@@ -119,7 +120,7 @@ class Calls(Protocol):
         """Put a job into a queue, once for the step ``path``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Frame:
     """Where a list of steps runs. ``prefix`` begins the paths of its steps: nothing, or ``process-each[3].`` in a
     loop. ``strand`` takes down what is done here; ``history`` is what was done before, in an earlier delivery."""
@@ -164,16 +165,18 @@ class Frame:
 
     def log(self, level: str, message: str, data: Json = None, step: str | None = None) -> None:
         """Write a line to the execution's log, secrets hidden; a message past 64 Ki characters is cut, and says so."""
-        vault = self.run.vault
-        message = vault.net.mask(message)
+        run = self.run
+        data = whole(data)
+        if run.vault.active:
+            message, data = run.vault.net.mask(message), run.vault.shown(data)
         if len(message) > MAX_MESSAGE:
             message = f"{message[:MAX_MESSAGE]}… ({len(message)} characters)"
-        run = self.run
-        line = LogLine(run.execution.id, run.clock.now(), level, message, step, vault.shown(whole(data)))
+        line = LogLine(run.execution.id, run.clock.now(), level, message, step, data)
         self.strand.line(line)
-        run.bus.announce(LineLogged(line))
+        if run.bus.heard:
+            run.bus.announce(LineLogged(line))
 
-    def ended_step(self, record: StepRecord, characters: int, *, returned: bool = False) -> None:
+    def ended_step(self, record: StepRecord, *, returned: bool = False) -> None:
         """Take note of how a step, or an iteration, ended; ``returned``: by the run's return. A loop's results lie in
         the records of its iterations."""
         run = self.run
@@ -182,12 +185,13 @@ class Frame:
                 run.ended[record.step_id] = record
             self.strand.cut_short(record)
         elif record.index is not None:
-            self.strand.iteration(record, characters)
+            self.strand.iteration(record, record.characters)
         else:
             if record.path == record.step_id:
                 run.ended[record.step_id] = record
-            self.strand.step(record, characters)
-        run.bus.announce(StepEnded(record))
+            self.strand.step(record, record.characters)
+        if run.bus.heard:
+            run.bus.announce(StepEnded(record))
 
     def committed_step(self, record: StepRecord) -> None:
         """Take note of how a step ended whose record is stored already."""
@@ -229,10 +233,10 @@ def refuse_missing(place: str) -> OnMissing:
 
 
 def root_scope(
-    execution: Execution, initial: Json, variables: JsonObject, settings: JsonObject, errors: list[Json], clock: Clock
+    execution: Execution, initial: Json, variables: JsonObject, settings: JsonObject, errors: list[Json], util: Fresh
 ) -> Scope:
     """The scope that every expression of a run can see: its roots, before any step has ended. ``settings`` are
-    ``$env`` and ``$connections``."""
+    ``$env`` and ``$connections``, ``util`` is ``$util``."""
     started = execution.started_at or execution.created_at
     return Scope(
         {
@@ -240,7 +244,7 @@ def root_scope(
             "$vars": dict(variables),
             **settings,
             "$errors": errors,
-            "$util": utilities(clock),
+            "$util": util,
             "$execution": {
                 "id": execution.id,
                 "workflow": execution.workflow,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import marshal
 import math
 import os
 import re
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, overload
 
 from flo.engine.errors import ValueRefused
@@ -51,6 +52,9 @@ MAX_DIGITS: Final = 4_300
 
 SIMPLE: Final = frozenset({str, int, float, bool, type(None), Secret, Lost})
 """The types of values in which nothing else lies."""
+
+OBJECT: Final = (dict, Mapping)
+"""For ``isinstance``: a dict is known at once, and only what is none has to be asked whether it is a mapping."""
 
 _TOO_LONG = 10**MAX_DIGITS
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -119,7 +123,20 @@ def plain(value: object, place: Place = ()) -> Json:
 def storable(text: str) -> str:
     """Text as every store can hold it, for what has to be recorded whatever it says: U+0000 and lone surrogates become
     U+FFFD."""
-    return _UNSTORABLE.sub("\ufffd", text)
+    return text if is_storable(text) else _UNSTORABLE.sub("\ufffd", text)
+
+
+def is_storable(text: str) -> bool:
+    """Whether every store can hold a text: neither U+0000 nor a lone surrogate is in it."""
+    if "\0" in text:
+        return False
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class _Unusual(Exception):
@@ -130,15 +147,16 @@ def _plain_quickly(value: object, depth: int) -> Json:
     """A copy of what ``json.loads`` could have given; anything else is ``_Unusual``."""
     kind = type(value)
     if kind is str or kind is Secret or kind is Lost:
-        if _UNSTORABLE.search(value):  # type: ignore[call-overload]
+        if not is_storable(value):  # type: ignore[arg-type]
             raise _Unusual
         return value  # type: ignore[return-value]
     if kind is dict and depth > 0:
-        pairs = value.items()  # type: ignore[attr-defined]
-        for key, _ in pairs:
-            if type(key) is not str or _UNSTORABLE.search(key):
+        copy: dict[str, Json] = {}
+        for key, held in value.items():  # type: ignore[attr-defined]
+            if type(key) is not str or not is_storable(key):
                 raise _Unusual
-        return {key: _plain_quickly(held, depth - 1) for key, held in pairs}
+            copy[key] = _plain_quickly(held, depth - 1)
+        return copy
     if kind is list and depth > 0:
         return [_plain_quickly(held, depth - 1) for held in value]  # type: ignore[attr-defined]
     if kind is int:
@@ -189,7 +207,7 @@ def _plain_key(key: object, place: Place) -> str:
 
 def whole(value: Json) -> Json:
     """The same, with every ``LazyList`` in it read: for what is kept apart from that list, or stored."""
-    return _read(value) if _is_lazy(value) else value
+    return value if is_builtin(value) else _read(value)
 
 
 def whole_object(value: JsonObject) -> JsonObject:
@@ -197,32 +215,27 @@ def whole_object(value: JsonObject) -> JsonObject:
     return {key: whole(held) for key, held in value.items()}
 
 
+def is_builtin(value: Any) -> bool:
+    """Whether all of a value is of Python's own types: no secret is in it, and nothing that is read when something
+    refers to it. ``marshal`` takes nothing else, and a tenth of the time that looking at each part would."""
+    try:
+        marshal.dumps(value)
+    except ValueError:
+        return False
+    return True
+
+
 def _read(value: Json) -> Json:
-    match value:
-        case Mapping():
-            return {key: _read(held) for key, held in value.items()}
-        case Sequence() if not isinstance(value, str):
-            return [_read(held) for held in value]
-    return value
-
-
-def _is_lazy(value: Json) -> bool:
-    """Whether a ``LazyList`` is in a value. Values may be large, and few hold one: the types of all parts of a list or
-    an object are looked at at once."""
-    waiting: list[Any] = [[value]]
-    while waiting:
-        held = waiting.pop()
-        if isinstance(held, LazyList):
-            return True
-        parts = held.values() if isinstance(held, Mapping) else held
-        if not set(map(type, parts)) <= SIMPLE:
-            waiting += [part for part in parts if isinstance(part, Mapping | list | tuple | LazyList)]
-    return False
+    if type(value) in SIMPLE or isinstance(value, str):
+        return value
+    if isinstance(value, OBJECT):
+        return {key: _read(held) for key, held in value.items()}
+    return [_read(held) for held in value] if isinstance(value, Sequence) else value
 
 
 def dump(value: Json) -> str:
     """Write compact JSON, characters unescaped, NaN refused. Reading it back gives an equal value."""
-    return _ENCODER.encode(value)
+    return "".join(_encode(value, 0))
 
 
 def _encode_unusual(value: object) -> Json:
@@ -234,7 +247,21 @@ def _encode_unusual(value: object) -> Json:
     raise ValueRefused("", kind_of(value))
 
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_encode_unusual)
+def _encoder() -> Callable[[Json, int], Iterable[str]]:
+    """One encoder for all values. ``json.JSONEncoder`` makes one in C for each, which takes longer than most values."""
+    make: Any = json.encoder.c_make_encoder  # type: ignore[attr-defined]
+    if make is None:  # not CPython
+        plain = json.JSONEncoder(
+            ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"), default=_encode_unusual
+        )
+        return lambda value, level: plain.iterencode(value)
+    encoder: Callable[[Json, int], Iterable[str]] = make(
+        None, _encode_unusual, json.encoder.encode_basestring, None, ":", ",", False, False, False
+    )
+    return encoder
+
+
+_encode: Final = _encoder()
 
 
 def new_id() -> str:

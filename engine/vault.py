@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeVar
 
 from flo.engine.errors import FloError, StepFailed, StoreError, did_you_mean
 from flo.engine.hiding import has_certain_secret, has_secret, secrets_in
-from flo.engine.netting import SHORTEST, Net
+from flo.engine.netting import EMPTY, SHORTEST, Net
 from flo.engine.secrecy import HIDDEN, KEPT_KEY, Lost, Secret, is_kept_form
 from flo.engine.secret_storage import SecretStorage
 from flo.engine.values import Json, JsonObject, LazyList, dump
@@ -63,7 +63,7 @@ class Vault:
         """``begun``: an earlier delivery may have stored something of the execution."""
         self._load, self._storage = load, storage
         self._settings: Settings | None = None
-        self._net = Net()
+        self._net = EMPTY
         self._learned: set[str] = set()
         self._met = 0
         self._nets: dict[frozenset[str], Net] = {}

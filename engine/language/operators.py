@@ -13,7 +13,7 @@ from flo.engine.hiding import joined_text
 from flo.engine.language.lexer import MAX_BITS
 from flo.engine.language.scope import Missing, OnMissing
 from flo.engine.secrecy import Secret, shown_forms
-from flo.engine.values import Json, dump, kind_of
+from flo.engine.values import OBJECT, SIMPLE, Json, dump, kind_of
 
 MAX_TEXT: Final = 16 * 1024 * 1024
 """A template, an operator or a filter makes text of this many characters at most."""
@@ -71,7 +71,9 @@ def check_size(value: Json) -> bool:
         if isinstance(held, str):
             size += len(held)
             secret = secret or type(held) is Secret
-        elif isinstance(held, Mapping):
+        elif type(held) in SIMPLE:
+            continue
+        elif isinstance(held, OBJECT):
             size += 2 * len(held) + sum(map(len, held))
             waiting += held.values()
         elif isinstance(held, Sequence):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Final
+from typing import Final, Protocol
 
 from flo.engine.values import Json
 
@@ -47,8 +47,16 @@ ROOTS: Final = frozenset(
 """The roots besides the stepIds."""
 
 
+class Noted(Protocol):
+    """How a step ended."""
+
+    @property
+    def meta(self) -> Json:
+        """What ``<step-id>.$meta`` gives: made when something refers to it."""
+
+
 class Scope:
-    """Names and their values, and the scope around. ``metas`` holds what ``<step-id>.$meta`` gives.
+    """Names and their values, and the scope around. ``metas`` has for each step that ended how it did.
 
     One scope may be read by many threads while one of them adds names.
     """
@@ -57,7 +65,7 @@ class Scope:
 
     def __init__(self, names: dict[str, Json] | None = None, around: Scope | None = None) -> None:
         self.names: dict[str, Json] = {} if names is None else names
-        self.metas: dict[str, Json] = {}
+        self.metas: dict[str, Noted] = {}
         self.around = around
 
     def root(self, name: str) -> Json | Missing:
@@ -74,7 +82,7 @@ class Scope:
         scope: Scope | None = self
         while scope is not None:
             if step_id in scope.metas:
-                return scope.metas[step_id]
+                return scope.metas[step_id].meta
             scope = scope.around
         return Missing(f"{step_id}.{META}")
 

@@ -153,6 +153,8 @@ def _string(value: str, place: Place, paths: list[tuple[Place, Path]], report: R
         return None
     paths.extend((place, path) for path in text.paths)
     evaluate = text.run
+    if not place:
+        return evaluate
 
     def placed(scope: Scope, on_missing: OnMissing) -> Json:
         try:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from flo.engine.errors import StepFailed, ValueRefused
-from flo.engine.values import Json, dump, place_under, plain
+from flo.engine.values import Json, dump, is_storable, place_under, plain
 
 MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
 """A row's value has at most this many bytes as JSON in UTF-8."""
@@ -24,9 +24,8 @@ def check_name(kind: str, name: str) -> None:
         raise StepFailed(
             f"a {kind} has 1 to {MAX_NAME} characters; {len(name)} came", code="invalid_input", retryable=False
         )
-    if unstorable := next(
-        (character for character in name if character == "\0" or "\ud800" <= character <= "\udfff"), ""
-    ):
+    if not is_storable(name):
+        unstorable = next(character for character in name if not is_storable(character))
         raise ValueRefused(kind, f"the character U+{ord(unstorable):04X}")
 
 

@@ -5,19 +5,49 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from math import isfinite
+from typing import Final, cast
 
-from flo.engine.executions import Execution, LogLine, StepRecord
+from flo.engine.executions import Execution, LogLine, StepRecord, changed
 from flo.engine.jobs import Attempt, Wait
 from flo.engine.triggers import Firing, Trigger, WantedTrigger
-from flo.engine.values import Json, JsonObject, dump, storable
+from flo.engine.values import Json, JsonObject, dump, is_storable, storable
+
+_WHOLE: Final = 2**63
+"""Greater numbers may have more digits than are written or read."""
 
 
 def copied(value: Json) -> Json:
     """JSON as every store keeps it: what no database can hold is replaced."""
-    if value is None:
-        return None
-    text = dump(value)
+    try:
+        return _copied_quickly(value)
+    except _Unusual:
+        return _read(dump(value))
+
+
+class _Unusual(Exception):
+    """Not what would be read again as it is, when it was written."""
+
+
+def _copied_quickly(value: Json) -> Json:
+    """A copy of what reading JSON gives; anything else is ``_Unusual``."""
+    kind = type(value)
+    if value is None or kind is bool:
+        return value
+    if kind is str and is_storable(value):  # type: ignore[arg-type]
+        return value
+    if kind is int and -_WHOLE < value < _WHOLE:  # type: ignore[operator]
+        return value
+    if kind is float and isfinite(value):  # type: ignore[arg-type]
+        return value
+    if kind is dict and all(type(key) is str and is_storable(key) for key in value):  # type: ignore[union-attr]
+        return {key: _copied_quickly(held) for key, held in value.items()}  # type: ignore[union-attr]
+    if kind is list:
+        return [_copied_quickly(held) for held in value]  # type: ignore[union-attr]
+    raise _Unusual
+
+
+def _read(text: str) -> Json:
     read = cast(Json, json.loads(storable(text)))
     return _without_nul(read) if "\\u0000" in text else read
 
@@ -33,20 +63,32 @@ def copied_error(value: JsonObject | None) -> JsonObject | None:
 
 
 def copied_execution(row: Execution) -> Execution:
-    return replace(row, input=copied_object(row.input), output=copied(row.output), error=copied_error(row.error))
+    return changed(row, input=copied_object(row.input), output=copied(row.output), error=copied_error(row.error))
 
 
-def copied_step(step: StepRecord) -> StepRecord:
-    return replace(
-        step,
-        path=storable(step.path),
-        output=copied(step.output),
-        error=copied_error(step.error),
-        notices=tuple(storable(notice) for notice in step.notices),
-    )
+def kept_step(step: StepRecord) -> StepRecord:
+    """A record as it is kept: its output is JSON text alone, and is read when somebody asks for it."""
+    kept = step if step.output is None and step.output_text else step.with_output(None, _text(step))
+    if step.error is None and not step.notices and is_storable(step.path):
+        return kept
+    notices = tuple(map(storable, step.notices))
+    return replace(kept, path=storable(step.path), error=copied_error(step.error), notices=notices)
+
+
+def _text(step: StepRecord) -> str:
+    return dump(step.output) if step.output_text is None else step.output_text
+
+
+def given_step(kept: StepRecord) -> StepRecord:
+    """The record of which ``kept_step`` made this."""
+    assert kept.output_text is not None
+    step = kept.with_output(_read(kept.output_text))
+    return step if step.error is None else replace(step, error=copied_error(step.error))
 
 
 def copied_line(line: LogLine) -> LogLine:
+    if line.data is None and is_storable(line.message):
+        return line  # nothing in it can change
     return replace(line, message=storable(line.message), data=copied(line.data))
 
 

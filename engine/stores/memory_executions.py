@@ -15,8 +15,8 @@ from flo.engine.stores.memory_copies import (
     copied_execution,
     copied_line,
     copied_object,
-    copied_step,
     copied_wait,
+    given_step,
 )
 from flo.engine.stores.memory_endings import below, check_move, end, find, reopen, see_end, wake_root
 from flo.engine.stores.memory_enqueue import enqueue, insert
@@ -90,7 +90,7 @@ class MemoryExecutions:
             paths = kept.iterations.get(loop, {})
             wanted = range(start, start + limit) if limit < len(paths) else sorted(paths)
             found = [paths[index] for index in wanted if index in paths and start <= index < start + limit]
-            return [copied_step(kept.steps[path]) for path in found]
+            return [given_step(kept.steps[path]) for path in found]
 
     def lines(self, execution_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[LogLine]:
         with self._ledger.transaction():
@@ -214,4 +214,4 @@ class MemoryExecutions:
         with self._ledger.transaction():
             kept = self._ledger.kept.get(execution_id)
             steps = [] if kept is None else [step for step in kept.steps.values() if is_wanted(step)]
-            return [copied_step(step) for step in steps]
+            return [given_step(step) for step in steps]

@@ -102,6 +102,10 @@ class Ledger:
         self.unfinished: dict[str, dict[str, Kept]] = {}
         """By queue."""
         self.running: dict[str, Kept] = {}
+        self.bounded: dict[str, Kept] = {}
+        """Those unfinished ones that have a deadline."""
+        self.keyed: set[str] = set()
+        """The queues to which an execution with a concurrency key came once."""
         self.order = DueOrder(self._row)
         self.paused: set[str] = set()
         self.limits: dict[str, Limits] = {}
@@ -171,6 +175,19 @@ class Ledger:
             self._undo.append(lambda: mapping.pop(key))
         mapping[key] = value
 
+    def put_all(self, mapping: dict[K, V], entries: dict[K, V]) -> None:
+        """Change entries of one of its mappings, each in its place, or add them."""
+        before = {key: mapping[key] for key in entries.keys() & mapping.keys()}
+
+        def undo() -> None:
+            for key in entries:
+                if key not in before:
+                    del mapping[key]
+            mapping.update(before)
+
+        self._undo.append(undo)
+        mapping.update(entries)
+
     def drop(self, mapping: dict[K, V], key: K) -> V:
         """Remove an entry of one of its mappings; gives it."""
         before = mapping.pop(key)
@@ -184,11 +201,11 @@ class Ledger:
     def _assign(self, kept: Kept, changes: dict[str, Any]) -> None:
         moves = "row" in changes
         if moves:
-            self._leave(kept)
+            self._strike(kept)
         for name, value in changes.items():
             setattr(kept, name, value)
         if moves:
-            self._enter(kept)
+            self._list(kept)
 
     def _enter(self, kept: Kept) -> None:
         row = kept.row
@@ -199,11 +216,8 @@ class Ledger:
             self.by_parent.setdefault(row.parent_id, {})[row.id] = kept
         if row.concurrency_key is not None:
             self.by_concurrency_key.setdefault(row.concurrency_key, {})[row.id] = kept
-        if not row.state.final:
-            self.unfinished.setdefault(kept.queue, {})[row.id] = kept
-            self.order.add(kept.queue, row)
-        if row.state is ExecutionState.RUNNING:
-            self.running[row.id] = kept
+            self.keyed.add(kept.queue)
+        self._list(kept)
 
     def _leave(self, kept: Kept) -> None:
         row = kept.row
@@ -214,8 +228,24 @@ class Ledger:
             _discard(self.by_parent, row.parent_id, row.id)
         if row.concurrency_key is not None:
             _discard(self.by_concurrency_key, row.concurrency_key, row.id)
-        _discard(self.unfinished, kept.queue, row.id)
-        self.running.pop(row.id, None)
+        self._strike(kept)
+
+    def _list(self, kept: Kept) -> None:
+        """Note an execution among those of its state."""
+        row = kept.row
+        if not row.state.final:
+            self.unfinished.setdefault(kept.queue, {})[row.id] = kept
+            self.order.add(kept.queue, row)
+            if row.deadline is not None:
+                self.bounded[row.id] = kept
+        if row.state is ExecutionState.RUNNING:
+            self.running[row.id] = kept
+
+    def _strike(self, kept: Kept) -> None:
+        """Take it from there."""
+        _discard(self.unfinished, kept.queue, kept.row.id)
+        self.bounded.pop(kept.row.id, None)
+        self.running.pop(kept.row.id, None)
 
 
 def _discard(index: dict[str, dict[str, V]], name: str, execution_id: str) -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
 
 from flo.engine.errors import NotFound
+from flo.engine.executions import LogLine, StepRecord
 from flo.engine.jobs import Enqueued, Entries, Request, Wait
 from flo.engine.stores.base import DataStore
-from flo.engine.stores.memory_copies import copied_error, copied_line, copied_object, copied_step, copied_wait
+from flo.engine.stores.memory_copies import copied_error, copied_line, copied_object, copied_wait, kept_step
 from flo.engine.stores.memory_endings import answer_of, find, oldest_signal
 from flo.engine.stores.memory_enqueue import enqueue
 from flo.engine.stores.memory_ledger import Kept, KeptWait, Ledger
 from flo.engine.values import JsonObject
+
+_EXECUTION: Final = attrgetter("execution_id")
 
 
 class MemoryOwned:
@@ -56,24 +62,37 @@ class MemoryOwned:
 
 def record(ledger: Ledger, kept: Kept, entries: Entries) -> None:
     """Write records of steps, log lines and variables of one execution."""
-    for step in entries.steps:
-        of = _of(ledger, kept, step.execution_id)
-        copy = copied_step(step)
-        ledger.put(of.steps, copy.path, copy)
-        if copy.loop is not None and copy.index is not None:
-            ledger.put(of.iterations.setdefault(copy.loop, {}), copy.index, copy.path)
-    for line in entries.lines:
-        of = _of(ledger, kept, line.execution_id)
-        number = line.number or max(of.lines, default=0) + 1
-        if number not in of.lines:
-            ledger.put(of.lines, number, replace(copied_line(line), number=number))
+    for execution_id, steps in groupby(entries.steps, _EXECUTION):
+        _record_steps(ledger, _of(ledger, kept, execution_id), steps)
+    for execution_id, lines in groupby(entries.lines, _EXECUTION):
+        _record_lines(ledger, _of(ledger, kept, execution_id), lines)
     for path in entries.covered:
         if (covered := kept.steps.get(path)) is not None:
-            ledger.put(kept.steps, path, replace(covered, output=None))
+            ledger.put(kept.steps, path, covered.without_output())
     if entries.variables is not None:
         ledger.assign(kept, variables=copied_object(entries.variables))
     if entries.tolerated is not None:
         ledger.assign(kept, tolerated=entries.tolerated)
+
+
+def _record_steps(ledger: Ledger, of: Kept, steps: Iterable[StepRecord]) -> None:
+    held = [kept_step(step) for step in steps]
+    ledger.put_all(of.steps, {step.path: step for step in held})
+    iterations: dict[str, dict[int, str]] = {}
+    for step in held:
+        if step.loop is not None and step.index is not None:
+            iterations.setdefault(step.loop, {})[step.index] = step.path
+    for loop, paths in iterations.items():
+        ledger.put_all(of.iterations.setdefault(loop, {}), paths)
+
+
+def _record_lines(ledger: Ledger, of: Kept, lines: Iterable[LogLine]) -> None:
+    fresh: dict[int, LogLine] = {}
+    for line in lines:
+        number = line.number or max((*of.lines, *fresh), default=0) + 1
+        if number not in of.lines:
+            fresh.setdefault(number, copied_line(line if line.number else line.numbered(number)))
+    ledger.put_all(of.lines, fresh)
 
 
 def _of(ledger: Ledger, kept: Kept, execution_id: str) -> Kept:

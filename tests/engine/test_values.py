@@ -11,7 +11,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flo.engine.errors import ValueRefused
-from flo.engine.values import LazyList, dump, kind_of, new_id, place_text, plain, shown
+from flo.engine.secrecy import Lost, Secret
+from flo.engine.values import (
+    Json,
+    LazyList,
+    dump,
+    is_builtin,
+    is_storable,
+    kind_of,
+    new_id,
+    place_text,
+    plain,
+    shown,
+    storable,
+    whole,
+)
+
+
+class Rows(LazyList):
+    """Three items that are read when something refers to them."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def item(self, index: int) -> Json:
+        return index
+
 
 JSON_VALUES = st.recursive(
     st.none()
@@ -35,6 +60,23 @@ def test_any_json_value_is_plain_and_reads_back_equal(value: object) -> None:
     kept = plain(value)
     assert kept == value
     assert json.loads(dump(kept)) == value
+    assert dump(kept) == json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    assert is_builtin(kept)
+
+
+@pytest.mark.parametrize("odd", [Secret("s"), Lost("***"), Rows()])
+@given(JSON_VALUES)
+@settings(deadline=None, max_examples=20)
+def test_a_secret_or_a_lazy_list_is_found_however_deep_it_lies(odd: Json, value: Json) -> None:
+    assert not is_builtin([value, {"a": [{"b": odd}]}, value])
+    assert whole([value, odd]) == [value, list(odd) if isinstance(odd, Rows) else odd]
+
+
+@given(st.text(st.characters(categories=["L", "Nd", "Cc", "Cs"]), max_size=5))
+def test_what_every_store_can_hold_is_left_as_it_is(text: str) -> None:
+    assert is_storable(text) is not bool(re.search("[\x00\ud800-\udfff]", text))
+    assert is_storable(storable(text))
+    assert not is_storable(text) or storable(text) is text
 
 
 @pytest.mark.parametrize(

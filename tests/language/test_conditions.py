@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pytest
@@ -19,6 +20,13 @@ from flo.engine.values import Json, dump
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
+@dataclass
+class Ended:
+    """A step that ended."""
+
+    meta: Json
+
+
 @pytest.fixture
 def scope() -> Scope:
     around = Scope(
@@ -28,7 +36,7 @@ def scope() -> Scope:
             "$util": Fresh({"now": lambda: write_instant(NOW)}),
         }
     )
-    around.metas["fetch-users"] = {"success": True, "attempts": 2}
+    around.metas["fetch-users"] = Ended({"success": True, "attempts": 2})
     return around.child({"$item": {"value": {"status": "pending", "at": "2026-01-01T12:50:00+01:00"}}})
 
 

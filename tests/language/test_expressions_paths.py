@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, overload
 
 import pytest
@@ -30,6 +31,13 @@ class Lazily(Sequence[Json]):
         return self._items[index]
 
 
+@dataclass
+class Ended:
+    """A step that ended."""
+
+    meta: Json
+
+
 @pytest.fixture
 def scope() -> Scope:
     around = Scope(
@@ -52,8 +60,8 @@ def scope() -> Scope:
             "$util": Fresh({"today": lambda: "2026-01-01"}),
         }
     )
-    around.metas["fetch-users"] = {"success": True}
-    around.metas["skipped"] = {"skipped": True}
+    around.metas["fetch-users"] = Ended({"success": True})
+    around.metas["skipped"] = Ended({"skipped": True})
     return around.child({"$item": {"value": {"payload": [1]}, "$meta": {"n": 1}}})
 
 

@@ -25,7 +25,16 @@ class Execute(Protocol):
     def __call__(self, sql: str, values: Values = ...) -> list[tuple[Any, ...]]: ...
 
     def many(self, sql: str, rows: Sequence[Values]) -> None:
-        """Run one statement that returns nothing for each of ``rows``, at the driver's fastest."""
+        """Run one statement that returns nothing for each of ``rows``, at the driver's fastest. That it failed is told
+        as by ``later``."""
+
+    def later(
+        self, sql: str, values: Values = ..., then: Callable[[list[tuple[Any, ...]]], object] | None = None
+    ) -> None:
+        """Run one statement whose rows nobody waits for: where the server is far away, it goes there with the next one
+        that is waited for, or with the commit. That it failed is told then. So is what ``then`` raises, which is given
+        the rows before; the transaction is undone, whatever its work makes of that.
+        """
 
 
 class Database(Protocol):

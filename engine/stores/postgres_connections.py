@@ -8,7 +8,7 @@ import select
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 import psycopg
@@ -17,8 +17,7 @@ from psycopg.types.string import TextLoader
 
 from flo.engine.errors import InputInvalid, StoreClosed, StoreUnavailable
 from flo.engine.stores.postgres_errors import no_session
-
-Connection = psycopg.Connection[tuple[Any, ...]]
+from flo.engine.stores.postgres_session import Connection, Session
 
 _SESSION: Final = {
     "search_path": "flo",
@@ -48,7 +47,6 @@ _CONNECT: Final = {
     "keepalives_count": "3",
 }
 _WAIT_SECONDS: Final = 30.0
-_PREPARE_AFTER: Final = 2
 
 _CREDENTIALS: Final = re.compile(r"//([^:@/?]*):(.*)@", re.DOTALL)
 _SECRET_OPTION: Final = re.compile(r"(?<=[?&])((?:ssl)?password)=([^&]*)", re.IGNORECASE)
@@ -80,7 +78,6 @@ class Address:
             connection: Connection = psycopg.connect(
                 **self._parameters,  # type: ignore[arg-type]
                 autocommit=True,
-                prepare_threshold=_PREPARE_AFTER,
             )
         except psycopg.Error as error:
             raise self._unavailable(error) from None  # the driver's own text may quote the URL
@@ -105,25 +102,25 @@ class Connections:
         self._address = address
         self._limit = limit
         self._free = threading.BoundedSemaphore(limit)
-        self._idle: list[Connection] = []
+        self._idle: list[Session] = []
         self._process = os.getpid()
-        self._inherited: list[Connection] = []
+        self._inherited: list[Session] = []
         self._lock = threading.Lock()
         self._closed = False
 
     @contextmanager
-    def lend(self) -> Iterator[Connection]:
+    def lend(self) -> Iterator[Session]:
         """Lend a session. One that came to harm is not kept."""
         if not self._free.acquire(timeout=_WAIT_SECONDS):
             raise StoreUnavailable(
                 f"{self._address.shown}: all {self._limit} connections have been in use for {_WAIT_SECONDS:.0f} s"
             )
         try:
-            connection = self._take()
+            session = self._take()
             try:
-                yield connection
+                yield session
             finally:
-                self._give_back(connection)
+                self._give_back(session)
         finally:
             self._free.release()
 
@@ -132,31 +129,30 @@ class Connections:
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        for session in idle:
+            session.close()
 
-    def _take(self) -> Connection:
+    def _take(self) -> Session:
         while True:
             with self._lock:
                 if self._closed:
                     raise StoreClosed(f"{self._address.shown} is closed")
                 if self._process != os.getpid():  # forked: these sessions are the parent's, not to be used or ended
                     self._inherited, self._idle, self._process = self._idle, [], os.getpid()
-                connection = self._idle.pop() if self._idle else None
-            if connection is None:
-                return self._address.connect()
-            if not _has_news(connection):
-                return connection
-            connection.close()
+                session = self._idle.pop() if self._idle else None
+            if session is None:
+                return Session(self._address.connect())
+            if not _has_news(session.connection):
+                return session
+            session.close()
 
-    def _give_back(self, connection: Connection) -> None:
-        sound = not connection.closed and connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
+    def _give_back(self, session: Session) -> None:
         with self._lock:
-            keep = sound and not self._closed
+            keep = session.sound and not self._closed
             if keep:
-                self._idle.append(connection)
+                self._idle.append(session)
         if not keep:
-            connection.close()
+            session.close()
 
 
 def _has_news(connection: Connection) -> bool:

@@ -19,7 +19,7 @@ from flo.engine.stores.postgres_json import to_jsonb
 from flo.engine.stores.postgres_order import after_sql, asks_for_a_status, order_sql, sorting
 from flo.engine.stores.postgres_statement import Values
 from flo.engine.stores.postgres_where import where_sql
-from flo.engine.values import Json
+from flo.engine.values import Json, dump
 
 _ROW: Final = "r.key, r.value, r.created_at, r.updated_at, r.expires_at, r.claim_count"
 _LIVE: Final = "r.table_name = :table AND (r.expires_at IS NULL OR r.expires_at > :now)"
@@ -50,7 +50,7 @@ _SET_IF_ABSENT: Final = f"{_PUT} WHERE {_ENDED} {_RETURNING}"
 _PUT_MANY: Final = f"""
 WITH entries AS MATERIALIZED (
     SELECT nextval('rows_seq_seq') AS seq, e.key, e.value
-    FROM unnest(:keys::text[], :texts::text[]) AS e (key, value)
+    FROM json_to_recordset(:entries::json) AS e (key text, value text)
 ), written AS (
     INSERT INTO rows AS r (seq, table_name, key, value, created_at, updated_at)
     SELECT seq, :table, key, value::jsonb, :now, :now FROM entries ORDER BY key COLLATE "C"
@@ -59,7 +59,8 @@ WITH entries AS MATERIALIZED (
 )
 SELECT count(entries.seq), count(*) - count(entries.seq) FROM written LEFT JOIN entries USING (seq)
 """
-"""Places are drawn in the order given, rows are locked in the order of their keys."""
+"""Places are drawn in the order given, rows are locked in the order of their keys. The driver writes a list of JSON in
+a part of the time that it needs for arrays."""
 
 _SET_MANY: Final = _PUT_MANY.format(only="")
 _SET_MANY_IF_ABSENT: Final = _PUT_MANY.format(only=f" WHERE {_ENDED}")
@@ -82,6 +83,14 @@ RETURNING {_ROW}, placed.place
 """The limit is written out, so that a plan made for every claim knows how few rows there are to join."""
 
 _UPDATE: Final = f"""
+UPDATE rows AS r SET value = flo.bounded({{value}}, r.table_name, r.key), updated_at = :now
+WHERE {_LIVE} AND r.key = :key AND ({{where}}) IS TRUE
+RETURNING {_ROW}, true
+"""
+"""Waits for whoever changes the row, and asks the guard again then. ``IS TRUE`` keeps the guard from being taken for a
+way to find the row."""
+
+_UPDATE_OR_SAY_WHY: Final = f"""
 WITH target AS MATERIALIZED (
     SELECT {_ROW}, coalesce({{where}}, false) AS holds FROM rows AS r WHERE {_LIVE} AND r.key = :key FOR UPDATE
 ), changed AS (
@@ -92,7 +101,8 @@ WITH target AS MATERIALIZED (
 SELECT *, true FROM changed
 UNION ALL SELECT key, value, created_at, updated_at, expires_at, claim_count, false FROM target WHERE NOT holds
 """
-"""The row is locked before the guard is read, so that what it says is of the row as it is."""
+"""The row is locked before the guard is read, so that what it says is of the row as it is. That costs as much as the
+change itself, so it is for those that ``_UPDATE`` changed nothing of."""
 
 _RENEW: Final = f"""
 UPDATE rows AS r
@@ -150,7 +160,7 @@ class PostgresData:
             texts[key] = to_jsonb(stored_text(table, key, value))
         if not texts:
             return 0, 0
-        values = {"table": table, "keys": list(texts), "texts": list(texts.values())}
+        values = {"table": table, "entries": dump([{"key": key, "value": text} for key, text in texts.items()])}
         created, updated = self._database.run(_SET_MANY_IF_ABSENT if if_absent else _SET_MANY, values)[0]
         return created, updated
 
@@ -202,9 +212,11 @@ class PostgresData:
         values = _of_table(table)
         values["key"] = key
         held = "flo.changeable(r.value)" if changes else "r.value"
-        sql = _UPDATE.format(where=where_sql(where, values), value=changes_sql(held, changes, values))
+        parts = {"where": where_sql(where, values), "value": changes_sql(held, changes, values)}
+        sql = _UPDATE.format_map(parts)
         while True:
-            if rows := self._database.run(sql, values):
+            rows = self._database.run(sql, values)
+            if rows or (rows := self._database.run(_UPDATE_OR_SAY_WHY.format_map(parts), values)):
                 updated = bool(rows[0][6])
                 return Updated(updated, _row(rows[0]), None if updated else "guard")
             if not upsert:

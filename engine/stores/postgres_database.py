@@ -5,31 +5,33 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import psycopg
 
 from flo.engine.clock import Clock
 from flo.engine.errors import StoreUnavailable
 from flo.engine.stores.database import DriverFailed, Execute, Values
-from flo.engine.stores.postgres_connections import Address, Connection, Connections
+from flo.engine.stores.postgres_connections import Address, Connections
 from flo.engine.stores.postgres_errors import is_conflict, is_lost, store_error
+from flo.engine.stores.postgres_session import Rows, Session, Statement
 
 T = TypeVar("T")
-Rows = list[tuple[Any, ...]]
 
 _TRIES: Final = 10
 _FIRST_PAUSE_SECONDS: Final = 0.01
 _LONGEST_PAUSE_SECONDS: Final = 0.2
-_FEW: Final = 4
-"""So many rows are sent one by one: to set up a pipeline takes as long."""
+_BEGIN: Final = Statement(b"BEGIN")
+_COMMIT: Final = Statement(b"COMMIT")
+_ROLLBACK: Final = Statement(b"ROLLBACK")
 
 _NONE: Final[Values] = MappingProxyType({})
-_TOKEN: Final = re.compile(r"'(?:[^']|'')*'|::|:(?P<name>[a-z_]\w*)|%")
+_TOKEN: Final = re.compile(r"'(?:[^']|'')*'|::|:(?P<name>[a-z_]\w*)")
 
 
 class PostgresDatabase:
@@ -47,15 +49,27 @@ class PostgresDatabase:
 
     def run(self, sql: str, values: Values = _NONE, *, repeatable: bool = False) -> Rows:
         """Run one statement that commits by itself. A ``repeatable`` one is sent again when its connection is lost."""
-        return self._try(lambda connection: self._send(connection, sql, values), repeatable)
+
+        def alone(session: Session) -> Rows:
+            rows: Rows = []
+            session.send(*self._bound(sql, values), rows.extend)
+            session.sync()
+            return rows
+
+        return self._try(alone, repeatable)
 
     def write(self, work: Callable[[Execute], T], *, vital: bool = False) -> T:
-        def transaction(connection: Connection) -> T:
-            with connection.transaction():
-                try:
-                    return work(_Transaction(self, connection))
-                except DriverFailed as failed:
-                    raise failed.error from None
+        def transaction(session: Session) -> T:
+            execute = _Transaction(self, session)
+            try:
+                result = work(execute)
+                execute.commit()
+            except BaseException as error:
+                execute.undo()
+                if isinstance(error, DriverFailed):
+                    raise error.error from None
+                raise
+            return result
 
         return self._try(transaction, repeatable=False)
 
@@ -70,15 +84,15 @@ class PostgresDatabase:
     def close(self) -> None:
         self._connections.close()
 
-    def _try(self, work: Callable[[Connection], T], repeatable: bool) -> T:
+    def _try(self, work: Callable[[Session], T], repeatable: bool) -> T:
         tries = 0
         while True:
             tries += 1
-            with self._connections.lend() as connection:
+            with self._connections.lend() as session:
                 try:
-                    return work(connection)
+                    return work(session)
                 except psycopg.Error as error:
-                    if is_lost(error, connection):
+                    if is_lost(error, session.connection):
                         if not repeatable or tries > 1:
                             raise self._lost(error, repeatable) from error
                     elif not is_conflict(error) or tries == _TRIES:
@@ -90,38 +104,57 @@ class PostgresDatabase:
         reason = str(error).strip().split("\n", 1)[0]
         return StoreUnavailable(f"{self.url}: the connection was lost: {reason}{doubt}")
 
-    def _send(self, connection: Connection, sql: str, values: Values) -> Rows:
-        cursor = connection.execute(*self._bound(sql, values))
-        result = cursor.pgresult
-        return cursor.fetchall() if result is not None and result.nfields else []
-
-    def _send_many(self, connection: Connection, sql: str, rows: Sequence[Values]) -> None:
-        with connection.cursor() as cursor:
-            cursor.executemany(self._bound(sql, rows[0])[0], [self._bound(sql, row)[1] or {} for row in rows])
-
-    def _bound(self, sql: str, values: Values) -> tuple[bytes, Mapping[str, Any] | None]:
+    def _bound(self, sql: str, values: Values) -> tuple[Statement, Values]:
         """The statement and its values in the driver's form; without values it goes as it stands."""
-        text, reads_clock = _driver_text(sql, self._clock is not None, bool(values))
-        if reads_clock and self._clock is not None:
-            return text, {**values, "now": self._clock.now()}
-        return text, values or None
+        statement = _statement(sql, self._clock is not None, bool(values))
+        if self._clock is not None and "now" in statement.names:
+            return statement, {**values, "now": self._clock.now()}
+        return statement, values
 
 
 class _Transaction:
-    """Runs statements in one transaction of one session."""
+    """Runs statements in one transaction of one session.
 
-    def __init__(self, database: PostgresDatabase, connection: Connection) -> None:
-        self._database, self._connection = database, connection
+    Its beginning goes out with its first statement, and its end with all whose answers nobody waited for.
+    """
+
+    def __init__(self, database: PostgresDatabase, session: Session) -> None:
+        self._database, self._session = database, session
+        self._failure: Exception | None = None
+        self._unheard = False
+        """Whether somebody waits for rows who may object to the commit."""
+        session.send(_BEGIN, _NONE)
 
     def __call__(self, sql: str, values: Values = _NONE) -> Rows:
-        return self._database._send(self._connection, sql, values)
+        self._unheard = False
+        try:
+            return self._session.ask(*self._database._bound(sql, values))
+        except Exception as error:
+            self._failure = self._failure or error
+            raise
+
+    def later(self, sql: str, values: Values = _NONE, then: Callable[[Rows], object] | None = None) -> None:
+        self._unheard = self._unheard or then is not None
+        self._session.send(*self._database._bound(sql, values), then)
 
     def many(self, sql: str, rows: Sequence[Values]) -> None:
-        if len(rows) <= _FEW:
-            for row in rows:
-                self(sql, row)
-        else:
-            self._database._send_many(self._connection, sql, rows)
+        for row in rows:
+            self.later(sql, row)
+
+    def commit(self) -> None:
+        """Commit. What failed before fails this, whatever was made of it meanwhile."""
+        if self._failure is not None:
+            raise self._failure
+        if self._unheard:
+            self._session.hear()
+        self._session.send(_COMMIT, _NONE)
+        self._session.sync()
+
+    def undo(self) -> None:
+        """Undo all of it. A session that came to harm has no transaction any more."""
+        with suppress(psycopg.Error):
+            self._session.send(_ROLLBACK, _NONE)
+            self._session.sync()
 
 
 class Joined:
@@ -145,22 +178,18 @@ class Joined:
 
 
 @lru_cache(maxsize=1024)
-def _driver_text(sql: str, clock_given: bool, with_values: bool) -> tuple[bytes, bool]:
-    """Write ``:name`` as the driver does, and ``:now`` as the server's clock unless a clock is given. Says whether the
-    statement looks at the clock."""
-    reads_clock = False
-    for found in _TOKEN.finditer(sql):
-        reads_clock = reads_clock or found["name"] == "now"
-    binds = with_values or (clock_given and reads_clock)
-    if not binds and not reads_clock:
-        return sql.encode(), False
+def _statement(sql: str, clock_given: bool, with_values: bool) -> Statement:
+    """Write ``:name`` as the server does, and ``:now`` as its clock unless a clock is given."""
+    names: dict[str, int] = {}
 
     def token(found: re.Match[str]) -> str:
         name = found["name"]
+        if name is None or not (with_values or name == "now"):
+            return found[0]
         if name == "now" and not clock_given:
             return "statement_timestamp()"
-        if name is None:
-            return found[0].replace("%", "%%") if binds else found[0]
-        return "%(now)s::timestamptz" if name == "now" else f"%({name})s"
+        number = names.setdefault(name, len(names) + 1)
+        return f"${number}::timestamptz" if name == "now" else f"${number}"
 
-    return _TOKEN.sub(token, sql).encode(), reads_clock
+    text = _TOKEN.sub(token, sql)
+    return Statement(text.encode(), tuple(names))

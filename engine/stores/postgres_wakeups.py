@@ -13,7 +13,8 @@ from typing import Final
 import psycopg
 
 from flo.engine.errors import StoreError
-from flo.engine.stores.postgres_connections import Address, Connection
+from flo.engine.stores.postgres_connections import Address
+from flo.engine.stores.postgres_session import Connection
 from flo.engine.stores.sql_queues import CHANNEL
 
 _FIRST_PAUSE_SECONDS: Final = 0.1

@@ -42,6 +42,11 @@ class Transaction:
     def many(self, sql: str, rows: Sequence[Values]) -> None:
         self._connection.executemany(sql, map(self._bound, rows))
 
+    def later(self, sql: str, values: Values = _NONE, then: Callable[[Rows], object] | None = None) -> None:
+        rows = self(sql, values)
+        if then is not None:
+            then(rows)
+
     @contextmanager
     def stream(self, sql: str, values: Values) -> Iterator[Iterator[tuple[Any, ...]]]:
         """Run a query and read its rows one by one, as many as are wanted."""
@@ -56,8 +61,10 @@ class Transaction:
         return self._connection.execute(sql, self._bound(values)).rowcount
 
     def _bound(self, values: Values) -> dict[str, object]:
-        bound = {name: write_instant(held) if isinstance(held, datetime) else held for name, held in values.items()}
-        bound["now"] = self._now
+        bound = {**values, "now": self._now}
+        for name, held in values.items():
+            if held.__class__ is datetime:
+                bound[name] = write_instant(held)
         return bound
 
 

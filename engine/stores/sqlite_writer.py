@@ -53,8 +53,8 @@ class Writer:
     """Runs pieces of work in write transactions, in the order in which they come.
 
     A write that meets no other one is done in its caller's own thread, which spares it the way to another and back.
-    Those that come meanwhile wait for the writer's thread, which commits them together. Each stands in a savepoint of
-    its own, so that one that fails takes nothing else along; callers go on when the commit is done.
+    Those that come meanwhile wait for the writer's thread, which commits them together. Each but the first stands in a
+    savepoint of its own, so that one that fails takes nothing else along; callers go on when the commit is done.
     """
 
     def __init__(self, path: Path, place: str, synchronous: str) -> None:
@@ -170,56 +170,73 @@ class Writer:
     def _transaction(self, requests: Iterator[_Request]) -> None:
         """Do requests in one transaction, and tell their callers."""
         self._owner = threading.get_ident()
+        done: list[_Request] = []
         try:
-            connection = self._begin()
-            done: list[_Request] = []
             for request in requests:
-                if self._apply(connection, request):
+                if not done and not self._begins_for(request):
+                    return
+                if self._apply(request, beside=bool(done)):
                     done.append(request)
-                elif not connection.in_transaction:  # SQLite undid everything, not only what failed
+                elif done and not self._in_transaction:  # SQLite undid everything, not only what failed
                     self._put_back(done)
                     return
-            self._commit(connection, done)
-        except sqlite3.Error as error:
-            if (first := next(requests, None)) is not None:
-                first.end(store_error(error, self._place))
+            if done:
+                self._commit(done)
         finally:
             self._owner = None
 
-    def _begin(self) -> sqlite3.Connection:
-        if self._connection is None:
-            self._connection = open_writer(self._path, self._synchronous)
-        if self._connection.in_transaction:  # its thread was interrupted
-            self._connection.execute("ROLLBACK")
-        self._connection.execute("BEGIN IMMEDIATE")
-        return self._connection
-
-    def _apply(self, connection: sqlite3.Connection, request: _Request) -> bool:
-        """Do one request. One that fails is told at once, for nothing of it will be committed."""
+    def _begins_for(self, request: _Request) -> bool:
+        """Begin a transaction; where that fails, tell the one that it was for."""
         try:
-            connection.execute("SAVEPOINT request")
+            if self._connection is None:
+                self._connection = open_writer(self._path, self._synchronous)
+            if self._connection.in_transaction:  # its thread was interrupted
+                self._connection.execute("ROLLBACK")
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            request.end(store_error(error, self._place))
+            return False
+        return True
+
+    @property
+    def _in_transaction(self) -> bool:
+        return self._connection is not None and self._connection.in_transaction
+
+    def _apply(self, request: _Request, *, beside: bool) -> bool:
+        """Do one request, ``beside`` others that are done. One that fails is told at once, for nothing of it will be
+        committed."""
+        connection = self._connection
+        assert connection is not None
+        try:
+            if beside:
+                connection.execute("SAVEPOINT request")
             request.result = request.work(connection)
-            connection.execute("RELEASE request")
+            if beside:
+                connection.execute("RELEASE request")
         except BaseException as error:
-            if connection.in_transaction:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK TO request")
-                    connection.execute("RELEASE request")
+            self._undo(*(("ROLLBACK TO request", "RELEASE request") if beside else ("ROLLBACK",)))
             request.end(store_error(error, self._place) if isinstance(error, sqlite3.Error) else error)
             return False
         return True
 
-    def _commit(self, connection: sqlite3.Connection, done: list[_Request]) -> None:
+    def _commit(self, done: list[_Request]) -> None:
+        assert self._connection is not None
         failed: sqlite3.Error | None = None
         try:
-            connection.execute("COMMIT")
+            self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             failed = error
-            if connection.in_transaction:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
+            self._undo("ROLLBACK")
         for request in done:
             request.end(None if failed is None else store_error(failed, self._place))
+
+    def _undo(self, *statements: str) -> None:
+        """Undo what is under way, unless SQLite did so itself."""
+        assert self._connection is not None
+        with suppress(sqlite3.Error):
+            for statement in statements:
+                if self._connection.in_transaction:
+                    self._connection.execute(statement)
 
     def _put_back(self, lost: list[_Request]) -> None:
         """Let requests whose transaction was lost come first, and each alone."""

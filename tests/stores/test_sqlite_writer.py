@@ -154,7 +154,6 @@ def connection_setting(writer: Writer, setting: str) -> None:
         connection.execute("COMMIT")
         connection.execute(f"PRAGMA {setting}")
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute("SAVEPOINT request")
 
     writer.run(work)
 

@@ -7,9 +7,9 @@ execution that is delivered again finds the past whole, up to some instant, in e
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from flo.engine.clock import Clock
 from flo.engine.executions import LogLine, StepRecord, StepState
@@ -17,6 +17,7 @@ from flo.engine.jobs import Entries, Hold, LeaseLost
 from flo.engine.patience import patiently
 from flo.engine.stores.queueing import Owned, QueueStore
 from flo.engine.values import Json, JsonObject, dump
+from flo.engine.writing import Apart, InHand, Write, Writing, decision
 
 T = TypeVar("T")
 
@@ -44,12 +45,10 @@ class Journal:
     def __init__(
         self, queue: QueueStore, hold: Hold, clock: Clock, *, last_line: int, on_lost: Callable[[LeaseLost], None]
     ) -> None:
-        self.hold = hold
-        self.queue, self.clock = queue, clock
+        self.hold, self.clock = hold, clock
         self.sealed = False
         self.on_lost = on_lost
-        self.state_is_written = threading.Lock()
-        """Held while variables are written, so that the newer ones come later."""
+        self.writing = Writing(queue, hold, clock)
         self._last_line = last_line
         self._numbering = threading.Lock()
 
@@ -87,8 +86,8 @@ class Strand:
         """By the transaction: the record of the step that it writes for."""
         self._flushed_at = journal.clock.monotonic()
         self._lock = threading.RLock()
-        self._in_hand: dict[int, tuple[Entries, Mapping[tuple[str, str], Json]]] = {}
-        """By thread: what a transaction that is under way writes. A step that was given up may be in one for long."""
+        self._in_hand: dict[Write[Any], InHand] = {}
+        """What transactions that are under way write. A step that was given up may be in one for long."""
         self._beside: list[Strand] = []
 
     def step(self, record: StepRecord, characters: int) -> None:
@@ -97,7 +96,7 @@ class Strand:
             if self.journal.sealed:
                 return
             self._steps.append((record, characters))
-            if record.state in _ENDED:
+            if self._decisions and record.state in _ENDED:
                 self._decisions = {held: value for held, value in self._decisions.items() if held[0] != record.path}
             self._characters += characters
         self._flush_if_due()
@@ -111,7 +110,7 @@ class Strand:
                 step, _ = self._steps[at]
                 if not step.path.startswith(inside):
                     break
-                self._steps[at] = replace(step, output=None), 0
+                self._steps[at] = step.without_output(), 0
             large = self._large.pop(inside, ())
             if ended:
                 self._covered.extend(large)
@@ -127,7 +126,7 @@ class Strand:
         with self._lock:
             if self.journal.sealed:
                 return
-            self._lines.append(replace(line, number=self.journal.number()))
+            self._lines.append(line.numbered(self.journal.number()))
             self._characters += len(line.message) + (0 if line.data is None else len(dump(line.data)))
         self._flush_if_due()
 
@@ -139,7 +138,7 @@ class Strand:
 
     def decided(self, path: str, name: str) -> Json:
         """What a step decided in an earlier delivery; None if nothing is kept."""
-        kept = self.own(lambda owned: owned.effect(path, _decision(name), 0))
+        kept = self.own(lambda owned: owned.effect(path, decision(name), 0))
         return None if kept is None else kept["value"]
 
     def state_changed(self) -> None:
@@ -186,6 +185,11 @@ class Strand:
         if decided:
             self.flush()
 
+    @property
+    def characters(self) -> int:
+        """How many characters has, about, what is not stored yet."""
+        return self._characters
+
     def waiting(self) -> bool:
         """Whether there is something to store."""
         return bool(self._steps or self._lines or self._covered or self._state_changed)
@@ -206,7 +210,15 @@ class Strand:
         def once(doubt: bool) -> T:
             if doubt and (result := applied()) is not None:
                 return result
-            return self._own_once(work, exclusive)
+            write = Write(self, work, exclusive=exclusive)
+            if self._in_hand:  # of a step that was given up, and may hang
+                return self.journal.writing.make(write)
+            try:
+                return self.journal.writing.join(write)
+            except Apart as apart:
+                if apart.doubt and (result := applied()) is not None:
+                    return result
+            return self.journal.writing.make(Write(self, work, exclusive=exclusive))
 
         try:
             return patiently(self.journal.clock, "write what a run did", once)
@@ -226,44 +238,36 @@ class Strand:
         with self._lock:
             self._gather()
             entries = self._take()
-            return replace(entries, steps=(*entries.steps, *self._last)) if returned else entries
+            return replace(entries, steps=(*entries.steps, *self._last)) if returned and self._last else entries
 
-    def _own_once(self, work: Callable[[Owned], T], exclusive: bool) -> T:
+    def prepare(self) -> bool:
+        """Take over what others were given and do not come to store. Gives whether variables wait to be stored."""
         with self._lock:
             self._take_from_hands()
-            changes_state = self._state_changed
-        if changes_state:
-            with self.journal.state_is_written:
-                return self._write(work, exclusive=True)
-        return self._write(work, exclusive)
+            return self._state_changed
 
-    def _write(self, work: Callable[[Owned], T], exclusive: bool) -> T:
-        thread = threading.get_ident()
+    def give(self, write: Write[Any]) -> InHand:
+        """Give all that is not stored yet, for a write to store it."""
         with self._lock:
-            in_hand = entries, decisions = self._take(), self._decisions
-            self._in_hand[thread] = in_hand
+            in_hand = self._in_hand[write] = InHand(self._take(), self._decisions)
             self._decisions = {}
+            return in_hand
 
-        def transaction(owned: Owned) -> T:
-            for (path, name), value in decisions.items():
-                owned.keep_effect(path, _decision(name), 0, {"value": value})
-            result = work(owned)
-            own = self._with.pop(id(owned), None)
-            if entries or own is not None:  # together: it is one statement more or less
-                owned.record(entries if own is None else replace(entries, steps=(*entries.steps, own)))
-            return result
-
-        try:
-            result = self.journal.queue.own(self.journal.hold, transaction, exclusive=exclusive)
-        except BaseException:  # nothing was written: it goes with the next transaction
-            with self._lock:
-                if self._in_hand.get(thread) is in_hand:
-                    del self._in_hand[thread]
-                    self._put_back(*in_hand)
-            raise
+    def stored(self, write: Write[Any]) -> None:
+        """What a write was given is stored."""
         with self._lock:
-            self._in_hand.pop(thread, None)
-        return result
+            self._in_hand.pop(write, None)
+
+    def take_back(self, write: Write[Any]) -> None:
+        """What a write was given goes with the next one, unless somebody took it over."""
+        with self._lock:
+            if (in_hand := self._in_hand.pop(write, None)) is not None:
+                self._put_back(in_hand)
+
+    def record_with(self, owned: Owned) -> StepRecord | None:
+        """The record of the step whose work has just run in a transaction."""
+        with self._lock:
+            return self._with.pop(id(owned), None)
 
     def _gather(self) -> None:
         """Take over from what does not come to its end: steps that were given up, and strands beside them."""
@@ -274,7 +278,7 @@ class Strand:
     def _take_from_hands(self) -> None:
         """Take over what other threads are about to write: it is older, and may be written twice."""
         while self._in_hand:
-            self._put_back(*self._in_hand.popitem()[1])
+            self._put_back(self._in_hand.popitem()[1])
 
     def _take(self) -> Entries:
         variables, tolerated = self._state() if self._state_changed else (None, None)
@@ -289,28 +293,25 @@ class Strand:
 
     def _note_large(self, step: StepRecord, characters: int) -> None:
         """Remember an output that its iteration's record will repeat."""
-        end = step.path.rfind("].")
-        if end >= 0 and step.index is None and characters > _WORTH_REMOVING:
+        if characters <= _WORTH_REMOVING or step.index is not None:
+            return
+        if (end := step.path.rfind("].")) >= 0:
             self._large.setdefault(step.path[: end + 2], []).append(step.path)
 
-    def _put_back(self, entries: Entries, decisions: Mapping[tuple[str, str], Json]) -> None:
+    def _put_back(self, in_hand: InHand) -> None:
+        entries = in_hand.entries
         self._steps = [*((step, 0) for step in entries.steps), *self._steps]
         self._lines = [*entries.lines, *self._lines]
         self._covered = [*entries.covered, *self._covered]
         self._state_changed |= entries.variables is not None
-        self._decisions = {**decisions, **self._decisions}
+        self._decisions = {**in_hand.decisions, **self._decisions}
 
     def _flush_if_due(self) -> None:
         with self._lock:
-            due = threading.get_ident() not in self._in_hand and (
+            due = not self.journal.writing.inside and (
                 len(self._steps) + len(self._lines) >= BATCH
                 or self._characters >= BATCH_CHARACTERS
                 or self.journal.clock.monotonic() - self._flushed_at >= BATCH_SECONDS
             )
         if due:
             self.flush()
-
-
-def _decision(name: str) -> str:
-    """The name under which a step's decision is kept."""
-    return f"decided:{name}"

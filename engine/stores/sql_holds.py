@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from flo.engine.errors import StoreUnavailable
 from flo.engine.executions import ExecutionState
@@ -22,20 +22,25 @@ _COLUMNS: Final = (
     "e.root_id, e.depth, e.queue, e.concurrency_key, e.claimed_at,"
     " EXISTS (SELECT 1 FROM queues q WHERE q.name = e.queue AND q.max_running IS NOT NULL), :now"
 )
-_IS_HELD: Final = "e.id = :id AND e.lease_token = :token AND e.state = 'running'"
+IS_HELD: Final = "e.id = :id AND e.lease_token = :token AND e.state = 'running'"
 
 SHARED_TURN: Final = "WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared(hashtextextended(:id, 0)))"
 TURN: Final = "WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended(:id, 0)))"
 """Waits for its turn at the execution ``id``, where the statement joins ``turn``: before it locks any row."""
 
-_SHARE: Final = {
-    "sqlite": f"SELECT {_COLUMNS} FROM executions e WHERE {_IS_HELD}",
-    "postgresql": f"{SHARED_TURN} SELECT {_COLUMNS} FROM turn CROSS JOIN executions e WHERE {_IS_HELD} FOR SHARE OF e",
-}
 _LOCK: Final = {
-    "sqlite": _SHARE["sqlite"],
-    "postgresql": f"{TURN} SELECT {_COLUMNS} FROM turn CROSS JOIN executions e WHERE {_IS_HELD} FOR NO KEY UPDATE OF e",
+    "sqlite": f"SELECT {_COLUMNS} FROM executions e WHERE {IS_HELD}",
+    "postgresql": f"{TURN} SELECT {_COLUMNS} FROM turn CROSS JOIN executions e WHERE {IS_HELD} FOR NO KEY UPDATE OF e",
 }
+
+_STANDS: Final = "SELECT e.lease_token = :token AND e.state = 'running', e.state, e.worker, e.fence"
+_KEEP: Final = {
+    ("sqlite", False): f"{_STANDS} FROM executions e WHERE e.id = :id",
+    ("postgresql", False): f"{SHARED_TURN} {_STANDS} FROM turn CROSS JOIN executions e WHERE e.id = :id FOR SHARE OF e",
+    ("postgresql", True): f"{TURN} {_STANDS} FROM turn CROSS JOIN executions e WHERE e.id = :id FOR NO KEY UPDATE OF e",
+}
+_KEEP["sqlite", True] = _KEEP["sqlite", False]
+"""By the dialect, and whether it is for one alone."""
 
 _RENEW_ONE: Final = {
     "sqlite": "UPDATE executions AS e SET due_at = :until WHERE {held} RETURNING id",
@@ -52,6 +57,8 @@ UPDATE executions AS e SET due_at = :now + :lease::interval FROM held WHERE e.id
 RETURNING e.id, e.lease_token
 """
 _PATIENCE: Final = "SET LOCAL lock_timeout = '2s'"
+_IMPATIENCE: Final = "SET LOCAL lock_timeout = '100ms'"
+"""Before the server looks for a deadlock, which it does after a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +76,24 @@ class Held:
     now: datetime
 
 
-def share(database: Database, execute: Execute, hold: Hold) -> Held:
-    """Keep a claim from ending until the commit, together with other strands of its owner. Raises ``LeaseLost``."""
-    return _held(database, execute, hold, _SHARE[database.dialect])
+def keep(database: Database, execute: Execute, hold: Hold, *, alone: bool, brief: bool) -> None:
+    """Keep a claim from ending until the commit, ``alone`` or together with other strands of its owner. A ``brief``
+    transaction rather fails than waits for locks.
+
+    Raises ``LeaseLost``, which on PostgreSQL comes with the answer to what follows: it is in vain then, and undone.
+    """
+
+    def stands(rows: Sequence[tuple[Any, ...]]) -> None:
+        if not rows:
+            raise LeaseLost(hold.execution_id, None)
+        stands, state, worker, fence = rows[0]
+        if not stands:
+            raise LeaseLost(hold.execution_id, ExecutionState(state), worker, fence)
+
+    if brief and database.dialect == "postgresql":
+        execute.later(_IMPATIENCE)
+    values = {"id": hold.execution_id, "token": hold.token}
+    execute.later(_KEEP[database.dialect, alone], values, stands)
 
 
 def lock(database: Database, execute: Execute, hold: Hold) -> Held:
@@ -122,7 +144,7 @@ def _lost(execute: Execute, execution_id: str) -> LeaseLost:
 
 
 def _renew_each(database: Database, execute: Execute, holds: Sequence[Hold], lease: timedelta) -> Sequence[Hold]:
-    sql = _RENEW_ONE["sqlite"].format(held=_IS_HELD)
+    sql = _RENEW_ONE["sqlite"].format(held=IS_HELD)
     until = clock(database, execute) + lease
     return [hold for hold in holds if execute(sql, {"id": hold.execution_id, "token": hold.token, "until": until})]
 
@@ -130,7 +152,7 @@ def _renew_each(database: Database, execute: Execute, holds: Sequence[Hold], lea
 def _renew_busy(database: Database, hold: Hold, lease: timedelta) -> bool:
     """Renew a lease whose row somebody has locked. Says whether the hold stands: what is locked for long by its own
     owner does, and is renewed another time."""
-    sql = _RENEW_ONE["postgresql"].format(held=_IS_HELD, turn=TURN)
+    sql = _RENEW_ONE["postgresql"].format(held=IS_HELD, turn=TURN)
 
     def work(execute: Execute) -> bool:
         execute(_PATIENCE)

@@ -1,10 +1,18 @@
-"""Lists of texts as one parameter of a statement, so that its text does not depend on how many there are."""
+"""Many texts as one parameter of a statement, so that its text does not depend on how many there are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec.json import Encoder
 
 from flo.engine.values import dump
+
+_PORTION: Final = 16 * 1024 * 1024
+"""So many characters go in one parameter, or one row where that has more."""
+
+_ENCODER: Final = Encoder()
 
 
 def one_of(dialect: str, name: str) -> str:
@@ -17,3 +25,22 @@ def one_of(dialect: str, name: str) -> str:
 def listed(dialect: str, texts: Iterable[str]) -> object:
     """The value of such a parameter."""
     return list(texts) if dialect == "postgresql" else dump(list(texts))
+
+
+def recordsets(rows: Iterable[Mapping[str, object]]) -> Iterator[str]:
+    """Rows as JSON for ``json_to_recordset``: one text, or several where they are large. A value that is ``Raw`` is
+    JSON already, and stands there as it is."""
+    for portion in _portions([_ENCODER.encode(row).decode() for row in rows]):
+        yield f"[{','.join(portion)}]"
+
+
+def _portions(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The texts in turn, as many at once as have ``_PORTION`` characters together."""
+    begin = characters = 0
+    for at, text in enumerate(texts):
+        if at > begin and characters + len(text) > _PORTION:
+            yield texts[begin:at]
+            begin, characters = at, 0
+        characters += len(text)
+    if texts:
+        yield texts[begin:]

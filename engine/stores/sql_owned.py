@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from flo.engine.errors import NotFound
-from flo.engine.executions import ExecutionState
+from flo.engine.executions import ExecutionState, LogLine, StepRecord
 from flo.engine.jobs import Enqueued, Entries, Request, Wait
 from flo.engine.stores.base import DataStore
-from flo.engine.stores.database import Database, Execute
+from flo.engine.stores.database import Database, Execute, Values
 from flo.engine.stores.sql_enqueue import enqueue_in
-from flo.engine.stores.sql_holds import Held, clock
+from flo.engine.stores.sql_holds import clock
+from flo.engine.stores.sql_lists import recordsets
 from flo.engine.stores.sql_rows import (
+    LINE,
+    STEP,
     WAIT,
     json_or_null,
     json_text,
@@ -24,22 +27,45 @@ from flo.engine.stores.sql_rows import (
 )
 from flo.engine.values import JsonObject, storable
 
-_RECORD_STEP: Final = """
-INSERT INTO execution_steps (execution_id, path, step_id, step_type, state, started_at, duration_ms, attempts,
-                             output, error, loop_path, loop_index, notices, execution_attempt)
-VALUES (:execution_id, :path, :step_id, :step_type, :state, :started_at, :duration_ms, :attempts,
-        :output, :error, :loop_path, :loop_index, :notices, :execution_attempt)
+_REPLACED: Final = """
 ON CONFLICT (execution_id, path) DO UPDATE SET
     step_id = excluded.step_id, step_type = excluded.step_type, state = excluded.state,
     started_at = excluded.started_at, duration_ms = excluded.duration_ms, attempts = excluded.attempts,
     output = excluded.output, error = excluded.error, loop_path = excluded.loop_path,
     loop_index = excluded.loop_index, notices = excluded.notices, execution_attempt = excluded.execution_attempt
 """
-_RECORD_LINE: Final = """
-INSERT INTO execution_lines (execution_id, number, at, level, step, message, data)
-VALUES (:execution_id, :number, :at, :level, :step, :message, :data)
-ON CONFLICT (execution_id, number) DO NOTHING
-"""
+_LEFT: Final = "ON CONFLICT (execution_id, number) DO NOTHING"
+
+_RECORD_STEPS: Final = {
+    "sqlite": f"""
+INSERT INTO execution_steps ({STEP})
+VALUES (:execution_id, :path, :step_id, :step_type, :state, :started_at, :duration_ms, :attempts,
+        :output, :error, :loop_path, :loop_index, :notices, :execution_attempt)
+{_REPLACED}""",
+    "postgresql": f"""
+INSERT INTO execution_steps ({STEP})
+SELECT execution_id, path, step_id, step_type, state, started_at, duration_ms, attempts,
+       output::json, error::json, loop_path, loop_index, notices::json, execution_attempt
+FROM json_to_recordset(:rows::json) AS r (
+    execution_id text, path text, step_id text, step_type text, state text, started_at timestamptz,
+    duration_ms double precision, attempts integer, output text, error text, loop_path text, loop_index bigint,
+    notices text, execution_attempt integer)
+{_REPLACED}""",
+}
+_RECORD_LINES: Final = {
+    "sqlite": f"""
+INSERT INTO execution_lines ({LINE})
+VALUES (:execution_id, :at, :level, :message, :step, :data, :number)
+{_LEFT}""",
+    "postgresql": f"""
+INSERT INTO execution_lines ({LINE})
+SELECT execution_id, at, level, message, step, data::json, number
+FROM json_to_recordset(:rows::json) AS r (
+    execution_id text, at timestamptz, level text, message text, step text, data text, number bigint)
+{_LEFT}""",
+}
+"""On PostgreSQL all rows are one parameter: to write many as JSON takes less time than to send each on its own."""
+
 _COVER: Final = "UPDATE execution_steps SET output = 'null' WHERE execution_id = :id AND path = :path"
 
 _EFFECT: Final = "execution_id = :id AND path = :path AND name = :name AND number = :number"
@@ -52,7 +78,7 @@ ON CONFLICT (execution_id, path, name, number) DO UPDATE SET result = excluded.r
 _FIND_WAIT: Final = f"SELECT {WAIT}, taken FROM execution_waits WHERE execution_id = :id AND path = :path"
 _ADD_WAIT: Final = """
 INSERT INTO execution_waits (execution_id, path, root_id, kind, name, until, details, created_at)
-VALUES (:id, :path, :root_id, :kind, :name, :until, :details, :now)
+SELECT id, :path, root_id, :kind, :name, :until, :details, :now FROM executions WHERE id = :id
 """
 _TAKE_WAIT: Final = """
 UPDATE execution_waits SET taken = true, answer = :answer WHERE execution_id = :id AND path = :path
@@ -65,30 +91,30 @@ _TAKE_SIGNAL: Final = "UPDATE execution_signals SET taken_by = :path WHERE seq =
 
 
 class SqlOwned:
-    """The ``Owned`` of both SQL adapters: for use inside the transaction that ``held`` was read in."""
+    """The ``Owned`` of both SQL adapters: for use inside a transaction that keeps the claim on the execution ``id``."""
 
-    def __init__(self, database: Database, execute: Execute, held: Held, data: DataStore) -> None:
-        self._database, self._execute, self._held = database, execute, held
+    def __init__(self, database: Database, execute: Execute, id: str, data: DataStore) -> None:
+        self._database, self._execute, self._id = database, execute, id
         self.data: DataStore = data
 
     def now(self) -> datetime:
         return clock(self._database, self._execute)
 
     def record(self, entries: Entries) -> None:
-        record(self._execute, self._held.id, entries)
+        record(self._database, self._execute, self._id, entries)
 
     def effect(self, path: str, name: str, number: int) -> JsonObject | None:
         rows = self._execute(_READ_EFFECT, self._effect(path, name, number))
         return read_json(rows[0][0]) if rows else None
 
     def keep_effect(self, path: str, name: str, number: int, result: JsonObject) -> None:
-        self._execute(_KEEP_EFFECT, {**self._effect(path, name, number), "result": json_text(result)})
+        self._execute.later(_KEEP_EFFECT, {**self._effect(path, name, number), "result": json_text(result)})
 
     def enqueue(self, requests: Sequence[Request]) -> Sequence[Enqueued]:
         return enqueue_in(self._execute, self._database, requests)
 
     def wait(self, wait: Wait) -> Wait:
-        key = {"id": self._held.id, "path": storable(wait.path)}
+        key = {"id": self._id, "path": storable(wait.path)}
         rows = self._execute(_FIND_WAIT, key)
         if not rows:
             self._register(wait)
@@ -102,15 +128,14 @@ class SqlOwned:
         return Wait(found.path, found.kind, found.name, found.until, found.details, answer)
 
     def _effect(self, path: str, name: str, number: int) -> dict[str, object]:
-        return {"id": self._held.id, "path": storable(path), "name": name, "number": number}
+        return {"id": self._id, "path": storable(path), "name": name, "number": number}
 
     def _register(self, wait: Wait) -> None:
         if wait.kind == "execution" and not self._execute("SELECT 1 FROM executions WHERE id = :id", {"id": wait.name}):
             raise NotFound("execution", wait.name)
         values = {
-            "id": self._held.id,
+            "id": self._id,
             "path": storable(wait.path),
-            "root_id": self._held.root_id,
             "kind": wait.kind,
             "name": wait.name,
             "until": wait.until,
@@ -121,7 +146,7 @@ class SqlOwned:
     def _answer(self, wait: Wait) -> JsonObject | None:
         """The answer to a wait, if it is there by now. A signal is taken."""
         if wait.kind == "signal":
-            rows = self._execute(_OLDEST_SIGNAL, {"id": self._held.id, "name": wait.name})
+            rows = self._execute(_OLDEST_SIGNAL, {"id": self._id, "name": wait.name})
             if not rows:
                 return wait.answer
             self._execute(_TAKE_SIGNAL, {"seq": rows[0][0], "path": wait.path})
@@ -140,12 +165,9 @@ class SqlOwned:
         return {"executionId": execution_id, "status": state, "output": read_json(output), "error": read_json(error)}
 
 
-def record(execute: Execute, execution_id: str, entries: Entries) -> None:
+def record(database: Database, execute: Execute, execution_id: str, entries: Entries) -> None:
     """Write records of steps, log lines, variables of one execution."""
-    if entries.steps:
-        execute.many(_RECORD_STEP, [step_values(step) for step in entries.steps])
-    if entries.lines:
-        execute.many(_RECORD_LINE, [line_values(line) for line in entries.lines])
+    write_records(database, execute, entries.steps, entries.lines)
     if entries.covered:
         execute.many(_COVER, [{"id": execution_id, "path": storable(path)} for path in entries.covered])
     changes: dict[str, object] = {}
@@ -155,7 +177,24 @@ def record(execute: Execute, execution_id: str, entries: Entries) -> None:
         changes["tolerated"] = entries.tolerated
     if changes:
         named = ", ".join(f"{name} = :{name}" for name in changes)
-        execute(f"UPDATE executions SET {named} WHERE id = :id", {**changes, "id": execution_id})
+        execute.later(f"UPDATE executions SET {named} WHERE id = :id", {**changes, "id": execution_id})
+
+
+def write_records(database: Database, execute: Execute, steps: Sequence[StepRecord], lines: Sequence[LogLine]) -> None:
+    """Write records of steps and log lines of any executions. Of several records of one step the last one counts, in
+    the place of the first; a line whose number is there already is left as it was."""
+    last = {(step.execution_id, step.path): step for step in steps}
+    _write_rows(database, execute, _RECORD_STEPS, [step_values(step) for step in last.values()])
+    _write_rows(database, execute, _RECORD_LINES, [line_values(line) for line in lines])
+
+
+def _write_rows(database: Database, execute: Execute, insert: Mapping[str, str], rows: Sequence[Values]) -> None:
+    if database.dialect == "sqlite":
+        if rows:
+            execute.many(insert["sqlite"], rows)
+        return
+    for text in recordsets(rows):
+        execute.later(insert["postgresql"], {"rows": text})
 
 
 def _object(text: str) -> JsonObject:

@@ -179,6 +179,27 @@ def test_records_are_replaced_in_their_place(store: Store) -> None:
     assert list(store.executions.steps(execution_id)) == [first[0], again, first[2]]
 
 
+def test_of_records_of_one_step_that_are_written_together_the_last_counts_in_the_place_of_the_first(
+    store: Store,
+) -> None:
+    delivery = started(store)
+    execution_id = delivery.execution.id
+    first, other = step(execution_id, "a", output=1), step(execution_id, "b", output={"é": "\\u0000 \ud7ff '\""})
+    again = step(execution_id, "a", state=StepState.FAILED, error=ERROR)
+    lines = [line(execution_id, 1, "first"), line(execution_id, 1, "another")]
+    recorded(store, delivery.hold, Entries([first, other, again], lines))
+    assert list(store.executions.steps(execution_id)) == [again, other]
+    assert [one.message for one in store.executions.lines(execution_id)] == ["first"]
+
+
+def test_records_of_any_size_are_written_together(store: Store) -> None:
+    delivery = started(store)
+    execution_id = delivery.execution.id
+    large = [step(execution_id, f"s{number}", output={"text": "é" * (5 << 20)}) for number in range(5)]
+    recorded(store, delivery.hold, Entries(large))
+    assert [record.output == large[0].output for record in store.executions.steps(execution_id)] == [True] * 5
+
+
 def test_what_lies_in_the_record_of_its_iteration_is_not_kept_twice(store: Store) -> None:
     delivery = held(store)
     execution_id = delivery.execution.id

@@ -4,10 +4,11 @@ definition that an execution keeps becomes a workflow again."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from flo.engine.checking.input_schema import input_violations
 from flo.engine.checking.load import check_input, load
@@ -38,14 +39,15 @@ _KEPT_WORKFLOWS: Final = 64
 
 
 class Requests:
-    """Makes requests, and workflows of definitions. The newest compiled ones are kept, by digest."""
+    """Makes requests, and workflows of definitions. The newest compiled ones are kept: by digest, those of jobs by
+    what they are given, too."""
 
     def __init__(
         self, registry: Registry, workflows: WorkflowStore, clock: Clock, vaults: Vaults | None = None
     ) -> None:
         self.registry, self.vaults = registry, vaults or Vaults()
-        self._workflows, self._clock = workflows, clock
-        self._compiled: OrderedDict[str, Workflow] = OrderedDict()
+        self._workflows, self.utilities = workflows, utilities(clock)
+        self._compiled: OrderedDict[Hashable, Workflow] = OrderedDict()
 
     def stored(self, name: str, version: int | None = None) -> StoredWorkflow:
         """A stored workflow by its name or id, the newest version unless one is named. Raises ``NotFound``."""
@@ -65,9 +67,7 @@ class Requests:
         with, for one."""
         if (held := self._compiled.get(digest)) is None:
             held = load(definition, self.registry, source).workflow
-            self._compiled[digest] = held
-            if len(self._compiled) > _KEPT_WORKFLOWS:
-                self._compiled.popitem(last=False)
+            self._keep(digest, held)
         return held
 
     def definition(self, execution: Execution) -> Workflow:
@@ -76,7 +76,12 @@ class Requests:
         if execution.handler is None:
             source = f"the definition of execution {execution.id}"
             return self.compiled(execution.definition, execution.digest, source)
-        return _job(self.registry[execution.handler], execution)
+        step_type, fields = self.registry[execution.handler], tuple(execution.input)
+        key = execution.handler, execution.digest, fields
+        if (held := self._compiled.get(key)) is None:
+            held = _job(step_type, execution, fields)
+            self._keep(key, held)
+        return held
 
     def retry(self, execution: Execution, workflow: Workflow | None) -> Retry:
         """How a failed execution is tried again as a whole."""
@@ -92,8 +97,10 @@ class Requests:
 
         A step type that is not there may be known to a worker: a name with a dot passes. Raises ``NotFound``.
         """
-        if kind == "workflow" or (kind is None and self._workflows.get(target) is not None):
-            stored = self.stored(target)
+        stored = self.stored(target) if kind == "workflow" else None
+        if kind is None:
+            stored = self._workflows.get(target)
+        if stored is not None:
             source = f"workflow {stored.name!r}"
             return self.compiled(stored.document, stored.digest, source), stored.version
         if target in self.registry:
@@ -140,21 +147,18 @@ class Requests:
         assert isinstance(given, dict)
         runs_in = environment or workflow.environment or inherited
         key, limit = self._concurrency(workflow, given, options, runs_in)
-        return _request(
-            Request(
-                definition=workflow.text,
-                digest=workflow.digest,
-                input=given,
-                workflow=workflow.name,
-                version=version,
-                concurrency_key=key,
-                concurrency_limit=limit,
-                when_full=workflow.options.when_full,
-                environment=runs_in,
-                environment_chosen=environment is not None,
-            ),
-            options,
-            workflow.name or workflow.digest,
+        return Request(
+            definition=workflow.text,
+            digest=workflow.digest,
+            input=given,
+            workflow=workflow.name,
+            version=version,
+            concurrency_key=key,
+            concurrency_limit=limit,
+            when_full=workflow.options.when_full,
+            environment=runs_in,
+            environment_chosen=environment is not None,
+            **_wishes(options, workflow.name or workflow.digest, given),
         )
 
     def of_handler(self, handler: str, initial: JsonObject | None, options: JobOptions) -> Request:
@@ -167,9 +171,8 @@ class Requests:
                 raise InputInvalid(handler, "it holds other steps: put it into a workflow, and enqueue that")
             if said := _misfits(step_type, given):
                 raise InputInvalid(f"input of {step_type.name}", said)
-        definition = dump({"steps": [{"stepId": JOB_STEP, "stepType": handler}]})
-        digest = sha256(definition.encode()).hexdigest()
-        request = Request(
+        definition, digest = _job_definition(handler)
+        return Request(
             definition,
             digest,
             given,
@@ -177,8 +180,13 @@ class Requests:
             concurrency_key=options.concurrency_key,
             environment=options.environment or options.inherited_environment,
             environment_chosen=options.environment is not None,
+            **_wishes(options, handler, given),
         )
-        return _request(request, options, handler)
+
+    def _keep(self, key: Hashable, workflow: Workflow) -> None:
+        self._compiled[key] = workflow
+        if len(self._compiled) > _KEPT_WORKFLOWS:
+            self._compiled.popitem(last=False)
 
     def _concurrency(
         self, workflow: Workflow, initial: JsonObject, options: JobOptions | None, environment: str | None
@@ -190,7 +198,7 @@ class Requests:
         template = workflow.options.concurrency_key
         if template is not None:
             vault = self.vaults.of("", environment)
-            scope = Scope({"initial": initial, "$util": utilities(self._clock), **vault.roots})
+            scope = Scope({"initial": initial, "$util": self.utilities, **vault.roots})
             key = template.resolve(scope, _refuse_missing)
             if has_secret(key):
                 raise InputInvalid("options.concurrencyKey", "it is stored to be read, and would hold a secret")
@@ -208,43 +216,50 @@ def misfit(workflow: Workflow, initial: JsonObject) -> str | None:
     return "the input does not fit inputSchema: " + "; ".join(str(problem) for problem in problems)
 
 
-def _request(request: Request, options: JobOptions | None, target: str) -> Request:
-    """The same request, as a producer wants it. Raises ``InputInvalid`` where its input is too large."""
-    characters = len(dump(request.input))
+def _wishes(options: JobOptions | None, target: str, given: JsonObject) -> dict[str, Any]:
+    """The fields of a request that its producer chooses. Raises ``InputInvalid`` where its input is too large."""
+    characters = len(dump(given))
     if characters > MAX_INPUT:
         raise InputInvalid(
             f"input of {target}", f"it has {characters:,} characters as JSON, the limit is {MAX_INPUT:,}"
         )
     if options is None:
-        return replace(request, queue=None)
+        return {"queue": None}
     if not options.queue:
         raise InputInvalid("queue", "its name is empty; leave it out for 'default'")
-    identity = sha256(dump([target, options.queue, shown_forms(request.input)]).encode()).hexdigest()
-    return replace(
-        request,
-        queue=options.queue,
-        priority=options.priority,
-        run_at=options.run_at,
-        delay=options.delay,
-        deadline=options.deadline,
-        key=options.key,
-        identity=None if options.key is None else identity,
-    )
+    wishes: dict[str, Any] = {
+        "queue": options.queue,
+        "priority": options.priority,
+        "run_at": options.run_at,
+        "delay": options.delay,
+        "deadline": options.deadline,
+    }
+    if options.key is not None:
+        identity = dump([target, options.queue, shown_forms(given)])
+        wishes |= {"key": options.key, "identity": sha256(identity.encode()).hexdigest()}
+    return wishes
+
+
+@lru_cache(maxsize=64)
+def _job_definition(handler: str) -> tuple[str, str]:
+    """The document of an execution whose handler is a step type, and its digest."""
+    definition = dump({"steps": [{"stepId": JOB_STEP, "stepType": handler}]})
+    return definition, sha256(definition.encode()).hexdigest()
 
 
 def _refuse_missing(missing: Missing) -> None:
     raise InputInvalid("options.concurrencyKey", f"{missing.path!r} is missing{missing.hint}")
 
 
-def _job(step_type: StepType, execution: Execution) -> Workflow:
+def _job(step_type: StepType, execution: Execution, fields: Sequence[str]) -> Workflow:
     """A workflow of one step, whose input is the execution's: data, in which nothing is a template."""
 
     def recheck(value: JsonObject) -> None:
         if said := _misfits(step_type, value):
             raise StepFailed(said, code="invalid_input", retryable=False)
 
-    fields = {key: _Given(key) for key in execution.input}
-    step = Step(id=JOB_STEP, type=step_type.name, place="", input=fields, recheck=recheck)
+    given = {key: _Given(key) for key in fields}
+    step = Step(id=JOB_STEP, type=step_type.name, place="", input=given, recheck=recheck)
     return Workflow(
         document={},
         text=execution.definition,

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from flo.engine.checking.violations import Violation, against, violations
 from flo.engine.values import Json, JsonObject, Place
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
 
 
 def schema_violations(schema: JsonObject) -> list[Violation]:
@@ -25,10 +30,28 @@ def schema_violations(schema: JsonObject) -> list[Violation]:
 
 def input_violations(schema: JsonObject, value: JsonObject) -> list[Violation]:
     """What a sound schema says against an input."""
+    return against(_validator(_Held(schema)), value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Held:
+    """A schema that is the same as itself alone: to compare two would take as long as to make a validator."""
+
+    schema: JsonObject
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Held) and self.schema is other.schema
+
+    def __hash__(self) -> int:
+        return id(self.schema)
+
+
+@lru_cache(maxsize=128)
+def _validator(held: _Held) -> Validator:
     from jsonschema import Draft202012Validator
     from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
-    return against(Draft202012Validator(schema, registry=REGISTRY), value)
+    return Draft202012Validator(held.schema, registry=REGISTRY)
 
 
 def _dangling(schema: JsonObject) -> Iterator[Violation]:

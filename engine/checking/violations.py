@@ -59,6 +59,8 @@ def violations(errors: Iterable[ValidationError]) -> list[Violation]:
 def distinct(errors: Iterable[ValidationError]) -> list[ValidationError]:
     """Leave out what is said already: a value that is none of a few choices need not be told its type too."""
     found = list(errors)
+    if len(found) < 2:
+        return found
     chosen = {tuple(error.absolute_path) for error in found if error.validator in ("enum", "const")}
     return [error for error in found if error.validator != "type" or tuple(error.absolute_path) not in chosen]
 

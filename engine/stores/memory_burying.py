@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from flo.engine.executions import DeadReason, Execution, ExecutionState
@@ -20,13 +20,13 @@ def bury(ledger: Ledger, limit: int) -> Sequence[Kept]:
     buried: list[Kept] = []
 
     def end_those(
+        candidates: Mapping[str, Kept],
         doomed: Callable[[Kept, datetime], datetime | None],
         state: ExecutionState,
         error: Callable[[Execution], JsonObject],
         reason: DeadReason | None = None,
     ) -> None:
-        unfinished = [kept for of_queue in ledger.unfinished.values() for kept in of_queue.values()]
-        found = sorted((since, kept.row.id) for kept in unfinished if (since := doomed(kept, now)) is not None)
+        found = sorted((since, kept.row.id) for kept in candidates.values() if (since := doomed(kept, now)) is not None)
         for _, execution_id in found[: limit - len(buried)]:
             kept = ledger.kept[execution_id]
             if not kept.row.state.final:  # else what it is a part of has taken it along
@@ -34,9 +34,9 @@ def bury(ledger: Ledger, limit: int) -> Sequence[Kept]:
                 see_end(ledger, kept, now)
                 buried.append(kept)
 
-    end_those(_late_since, ExecutionState.TIMED_OUT, _late)
-    end_those(_poisonous_since, ExecutionState.FAILED, _poisonous, DeadReason.POISON)
-    end_those(_crashed_since, ExecutionState.FAILED, _crashed)
+    end_those(ledger.bounded, _late_since, ExecutionState.TIMED_OUT, _late)
+    end_those(ledger.running, _poisonous_since, ExecutionState.FAILED, _poisonous, DeadReason.POISON)
+    end_those(ledger.running, _crashed_since, ExecutionState.FAILED, _crashed)
     return buried
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
-from flo.engine.executions import ExecutionState
+from flo.engine.executions import ExecutionState, changed
 from flo.engine.jobs import LEASE, MAX_EXPIRIES, Claimed, Delivery, Hold
 from flo.engine.stores.arrivals import new_token
 from flo.engine.stores.gates import Gates
@@ -16,11 +15,14 @@ from flo.engine.stores.memory_endings import keep_attempt
 from flo.engine.stores.memory_ledger import NO_QUEUE, Kept, Ledger
 
 
-def claim(ledger: Ledger, queues: Sequence[str], worker: str, lease: timedelta, limit: int) -> Claimed:
-    """Take up to ``limit`` due executions, and say when to look again."""
+def claim(ledger: Ledger, queues: Sequence[str], worker: str, lease: timedelta, limit: int, ahead: int) -> Claimed:
+    """As ``QueueStore.claim``."""
     now = ledger.now()
-    open_queues = set(queues) - ledger.paused - {NO_QUEUE}
-    gates = gates_for(ledger, _with_a_rate(ledger, open_queues), now)
+    asked = set(queues) - {NO_QUEUE}
+    open_queues = asked - ledger.paused
+    gates = None
+    if not asked.isdisjoint(ledger.keyed) or not asked.isdisjoint(ledger.limits):
+        gates, ahead = gates_for(ledger, _with_a_rate(ledger, open_queues), now), 0
     deliveries: list[Delivery] = []
     left: list[Kept] = []
     looks: list[datetime] = []
@@ -28,12 +30,12 @@ def claim(ledger: Ledger, queues: Sequence[str], worker: str, lease: timedelta, 
         kept = ledger.kept[row.id]
         if not is_claimable(kept, now):
             left.append(kept)
-        elif len(deliveries) == limit:
+        elif len(deliveries) >= limit + ahead:
             left.append(kept)
-            if not gates.full(kept.queue, row.concurrency_key, row.concurrency_limit):
+            if gates is None or not gates.full(kept.queue, row.concurrency_key, row.concurrency_limit):
                 looks.append(now)
                 break
-        elif gates.admits(kept.queue, row.concurrency_key, row.concurrency_limit):
+        elif gates is None or gates.admits(kept.queue, row.concurrency_key, row.concurrency_limit):
             deliveries.append(deliver(ledger, kept, worker, lease, now))
         else:
             left.append(kept)
@@ -54,14 +56,14 @@ def deliver(ledger: Ledger, kept: Kept, worker: str, lease: timedelta, now: date
     lost = row.state is ExecutionState.RUNNING
     if lost:
         keep_attempt(ledger, kept, "expired", now)
-    hold = Hold(row.id, new_token(), row.fence + 1, worker)
-    row = replace(
+    hold, until = Hold(row.id, new_token(), row.fence + 1, worker), now + lease
+    row = changed(
         row,
         state=ExecutionState.RUNNING,
         started_at=row.started_at or now,
         claimed_at=now,
-        due_at=now + lease,
-        lease_until=now + lease,
+        due_at=until,
+        lease_until=until,
         worker=worker,
         fence=hold.fence,
         deliveries=row.deliveries + 1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from flo.engine.clock import Clock
-from flo.engine.stores import migrations, postgres_claims
+from flo.engine.stores import migrations, postgres_claims, postgres_enqueue
 from flo.engine.stores.postgres_connections import Address
 from flo.engine.stores.postgres_data import PostgresData
 from flo.engine.stores.postgres_database import Joined, PostgresDatabase
@@ -37,6 +37,7 @@ class PostgresStore:
             database,
             data=lambda execute: PostgresData(Joined(database, execute)),
             wakeups=lambda queues: PostgresWakeups(address, queues),
+            enqueue=partial(postgres_enqueue.enqueue, database),
             claim=partial(postgres_claims.claim, database),
         )
         self.triggers: TriggerStore = SqlTriggers(database, wakeups=lambda: PostgresWakeups(address, [SCHEDULERS]))

@@ -10,7 +10,7 @@ from flo.engine.executions import Execution, ExecutionState
 from flo.engine.jobs import Delivery, Hold, Request
 from flo.engine.stores.arrivals import new_token
 from flo.engine.stores.database import Database, Execute
-from flo.engine.stores.sql_claims import deliveries_of
+from flo.engine.stores.sql_deliveries import deliveries_of
 from flo.engine.stores.sql_endings import PARENT_ENDED
 from flo.engine.stores.sql_enqueue import define, insert_held, new_execution
 from flo.engine.stores.sql_holds import TURN, Held, lock

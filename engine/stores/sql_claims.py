@@ -7,21 +7,32 @@ have claimed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from flo.engine.errors import NotFound
+from flo.engine.executions import ExecutionState
 from flo.engine.faults import reach
-from flo.engine.jobs import LEASE, MAX_EXPIRIES, Claimed, Delivery, Hold, Limits
+from flo.engine.jobs import LEASE, MAX_EXPIRIES, Claimed, Delivery, Limits
 from flo.engine.stores.arrivals import new_token
-from flo.engine.stores.database import Database, Execute, Values
+from flo.engine.stores.database import Database, Execute
 from flo.engine.stores.gates import Gates
+from flo.engine.stores.sql_deliveries import (
+    CLAIMED,
+    Definitions,
+    Query,
+    Row,
+    claimed_ones,
+    deliveries_of,
+    last_lines,
+)
 from flo.engine.stores.sql_enqueue import lock_keys
 from flo.engine.stores.sql_holds import clock
 from flo.engine.stores.sql_lists import listed, one_of
-from flo.engine.stores.sql_rows import EXECUTION, FROM_EXECUTIONS, NO_QUEUE, execution_of, read_json
+from flo.engine.stores.sql_rows import NO_QUEUE
 
 CLAIMABLE: Final = (
     "e.due_at IS NOT NULL AND e.due_at <= :now AND (e.deadline IS NULL OR e.deadline > :now)"
@@ -35,22 +46,18 @@ NEXT_DUE: Final = (
     "SELECT e.due_at FROM executions e WHERE e.queue = {queue} AND e.finished_at IS NULL AND e.due_at > :now"
     " ORDER BY e.due_at LIMIT 1"
 )
-DELIVERY: Final = f"{EXECUTION}, e.lease_token, e.variables, e.tolerated"
-LAST_LINES: Final = (
-    "SELECT execution_id, max(number) FROM execution_lines WHERE execution_id {ids} GROUP BY execution_id"
-)
-
-KEEP_EXPIRED: Final = """
+_KEEP_EXPIRED: Final = """
 INSERT INTO execution_attempts (execution_id, fence, worker, claimed_at, ended_at, outcome)
-SELECT e.id, e.fence, e.worker, e.claimed_at, :now, 'expired' FROM executions e WHERE e.id = :id AND e.state = 'running'
+SELECT e.id, e.fence, e.worker, e.claimed_at, :now, 'expired' FROM executions e WHERE e.id {ids}
 ON CONFLICT (execution_id, fence) DO NOTHING
 """
-DELIVER: Final = """
-UPDATE executions SET state = 'running', lease_token = :token, fence = fence + 1, deliveries = deliveries + 1,
-    expiries = expiries + CASE WHEN state = 'running' AND due_at <= :at THEN 1 ELSE 0 END, worker = :worker,
-    claimed_at = :at, due_at = :until, started_at = coalesce(started_at, :at)
-WHERE id = :id
+_DELIVER: Final = f"""
+UPDATE executions SET state = 'running', lease_token = :token || '-' || id, fence = fence + 1,
+    deliveries = deliveries + 1, expiries = expiries + CASE WHEN state = 'running' THEN 1 ELSE 0 END,
+    worker = :worker, claimed_at = :at, due_at = :until, started_at = coalesce(started_at, :at)
+WHERE id {{ids}} RETURNING {CLAIMED}
 """
+"""Every claim has a secret of its own, and so every execution of it a token."""
 
 _QUEUES: Final = (
     "SELECT q.name, q.paused, q.keyed, q.max_running, q.max_running_per_key, q.starts_per_key, q.per_key_seconds"
@@ -58,7 +65,7 @@ _QUEUES: Final = (
 )
 _FROM: Final = {"sqlite": "executions AS e INDEXED BY executions_to_claim", "postgresql": "executions AS e"}
 _PAGE: Final = f"""
-SELECT e.id, e.queue, e.concurrency_key, e.concurrency_limit, e.priority, e.run_at, e.created_at
+SELECT e.id, e.queue, e.concurrency_key, e.concurrency_limit, e.priority, e.run_at, e.created_at, e.state, :now
 FROM {{table}} WHERE e.queue = :queue AND {CLAIMABLE}{{after}}{{passed}}
 ORDER BY {IN_ORDER} LIMIT :limit
 """
@@ -70,7 +77,20 @@ _PASSED: Final = (
     " AND (e.concurrency_key IS NULL OR NOT (coalesce(e.concurrency_limit, -1) || ':' || e.concurrency_key) {passed})"
 )
 _LOCK: Final = {"sqlite": "", "postgresql": " FOR UPDATE"}
+_TO_TAKE: Final = (
+    "SELECT e.id, e.queue, e.concurrency_key, e.concurrency_limit, e.state FROM executions e"
+    f" WHERE e.id = :id AND e.queue = '' AND e.parent_id IS NULL AND {CLAIMABLE}"
+)
 _SKIP_LOCKED: Final = {"sqlite": "", "postgresql": " FOR UPDATE OF e SKIP LOCKED"}
+STILL_DUE: Final = f"""
+WITH picked AS MATERIALIZED (
+    SELECT id, state, due_at, deadline, expiries FROM executions WHERE id = ANY (:ids::text[]) FOR UPDATE SKIP LOCKED
+)
+SELECT e.id, e.state FROM picked e WHERE {CLAIMABLE}
+"""
+"""Whether it is due is asked apart: a plan that was made while there was little would take the index of claims, and
+later walk through all that waits."""
+
 _IS_DUE: Final = {
     "sqlite": "executions AS e INDEXED BY executions_next_due",
     "postgresql": "executions AS e",
@@ -87,27 +107,15 @@ WHERE e.concurrency_key IS NOT NULL AND e.finished_at IS NULL AND e.state = 'run
 GROUP BY e.queue, e.concurrency_key
 """
 _STARTS: Final = """
-SELECT e.claimed_at FROM executions e
-WHERE e.concurrency_key = :key AND e.claimed_at > :since AND e.queue = :queue
+SELECT e.concurrency_key, e.claimed_at FROM executions e
+WHERE e.concurrency_key {keys} AND e.claimed_at > :since AND e.queue = :queue
 UNION ALL
-SELECT a.claimed_at FROM executions e JOIN execution_attempts a ON a.execution_id = e.id
-WHERE e.concurrency_key = :key AND e.claimed_at > :since AND e.queue = :queue
+SELECT e.concurrency_key, a.claimed_at FROM executions e JOIN execution_attempts a ON a.execution_id = e.id
+WHERE e.concurrency_key {keys} AND e.claimed_at > :since AND e.queue = :queue
   AND a.claimed_at > :since AND a.fence < e.fence
 """
 
 _PAGE_ROWS: Final = 100
-
-Row = tuple[Any, ...]
-Query = Callable[[str, Values], list[Row]]
-"""Runs a query, inside a transaction or outside any."""
-
-
-@dataclass(slots=True)
-class Outlook:
-    """What a claim that got less than it asked for knows of the time to come."""
-
-    held_back: bool = False
-    opens_at: list[datetime] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,34 +131,38 @@ class Settings:
         return self.keyed or bool(self.limits)
 
 
-def claim(database: Database, queues: Iterable[str], worker: str, lease: timedelta, limit: int) -> Claimed:
+def claim(
+    database: Database,
+    definitions: Definitions,
+    queues: Iterable[str],
+    worker: str,
+    lease: timedelta,
+    limit: int,
+    ahead: int = 0,
+) -> Claimed:
     """As ``QueueStore.claim``."""
     names = distinct(queues)
-    if not names or limit < 1:
+    if not names or limit + ahead < 1:
         return Claimed((), None)
     if database.dialect == "sqlite":  # only readers, where there is nothing to be had: they keep nobody waiting
         open_queues = _settings(database, database.read, names, locked=False).open
         if not any(_anything_due(database, queue) for queue in open_queues):
             return Claimed((), next_due(database, database.read, open_queues))
 
-    def work(execute: Execute) -> Claimed:
+    def work(execute: Execute) -> tuple[list[Row], Mapping[str, int], Mapping[str, str], datetime | None]:
         settings = _settings(database, execute, names, locked=True)
         if settings.keyed:
             lock_keys(execute, database)
-        now, outlook = clock(database, execute), Outlook()
-        taken = _take(database, execute, settings, worker, lease, limit, now, outlook)
-        deliveries = deliveries_of(database, execute, taken, worker)
-        if len(deliveries) >= limit:
-            return Claimed(deliveries, now)
-        times = [next_due(database, execute, settings.open), *outlook.opens_at]
-        if outlook.held_back:  # a place may become free of which nobody tells
-            times.append(now + LEASE)
-        return Claimed(deliveries, min((time for time in times if time is not None), default=None))
+        wanted = limit if settings.gated else limit + ahead
+        rows, looks = _take(database, execute, settings, worker, lease, wanted)
+        if len(rows) < wanted and (later := next_due(database, execute, settings.open)) is not None:
+            looks.append(later)
+        return rows, last_lines(database, execute, rows), definitions.of(execute, rows), min(looks, default=None)
 
-    claimed = database.write(work)
-    if claimed.deliveries:
+    rows, lines, documents, look = database.write(work)
+    if rows:
         reach("claim.committed")
-    return claimed
+    return Claimed(claimed_ones(database, rows, worker, documents, lines), look)
 
 
 def take(database: Database, execution_id: str, worker: str, lease: timedelta) -> Delivery | None:
@@ -162,18 +174,15 @@ def take(database: Database, execution_id: str, worker: str, lease: timedelta) -
             raise NotFound("execution", execution_id)
         if rows[0][0] is not None:
             lock_keys(execute, database)
-        found = execute(
-            f"SELECT e.id, e.queue, e.concurrency_key, e.concurrency_limit FROM executions e WHERE e.id = :id"
-            f" AND e.queue = '' AND e.parent_id IS NULL AND {CLAIMABLE}{_SKIP_LOCKED[database.dialect]}",
-            {"id": execution_id},
-        )
+        found = execute(f"{_TO_TAKE}{_SKIP_LOCKED[database.dialect]}", {"id": execution_id})
         if not found:
             return None
-        _, queue, key, key_limit = found[0]
-        gates = _gates(database, execute, Settings((), {}, keyed=True), found, clock(database, execute), Outlook())
+        _, queue, key, key_limit, state = found[0]
+        now = clock(database, execute)
+        gates = _gates(database, execute, Settings((), {}, keyed=True), found, now, [])
         if not gates.admits(queue, key, key_limit):
             return None
-        _deliver(execute, [execution_id], worker, lease, clock(database, execute))
+        _deliver(database, execute, {execution_id: state}, worker, lease, now)
         return deliveries_of(database, execute, [execution_id], worker)[0]
 
     taken = database.write(work)
@@ -185,31 +194,6 @@ def take(database: Database, execution_id: str, worker: str, lease: timedelta) -
 def distinct(queues: Iterable[str]) -> tuple[str, ...]:
     """The names of queues, each once; what no queue delivers is in none."""
     return tuple(name for name in dict.fromkeys(queues) if name != NO_QUEUE)
-
-
-def delivery_of(database: Database, row: Row, worker: str, last_line: int = 0) -> Delivery:
-    """The delivery of a row with the columns ``DELIVERY``."""
-    execution = execution_of(database, row)
-    token, variables, tolerated = row[-3:]
-    return Delivery(
-        execution,
-        Hold(execution.id, token, execution.fence, worker),
-        read_json(variables) or {},
-        tolerated,
-        last_line,
-        begun=execution.deliveries > 1,
-    )
-
-
-def deliveries_of(database: Database, execute: Execute, ids: Sequence[str], worker: str) -> list[Delivery]:
-    """The deliveries of executions that were just claimed, in order."""
-    if not ids:
-        return []
-    matching, values = one_of(database.dialect, "ids"), {"ids": listed(database.dialect, ids)}
-    rows = execute(f"SELECT {DELIVERY} {FROM_EXECUTIONS} WHERE e.id {matching}", values)
-    last_lines = dict(execute(LAST_LINES.format(ids=matching), values))
-    found = {row[0]: delivery_of(database, row, worker, last_lines.get(row[0], 0)) for row in rows}
-    return [found[execution_id] for execution_id in ids]
 
 
 def page_statement(dialect: str, *, after: bool = False, passed: bool = False) -> str:
@@ -250,40 +234,36 @@ def _settings(database: Database, execute: Query, names: Sequence[str], *, locke
 
 
 def _take(
-    database: Database,
-    execute: Execute,
-    settings: Settings,
-    worker: str,
-    lease: timedelta,
-    limit: int,
-    now: datetime,
-    outlook: Outlook,
-) -> list[str]:
-    """Claim in order, page by page, past what the gates hold back; gives the ids."""
+    database: Database, execute: Execute, settings: Settings, worker: str, lease: timedelta, limit: int
+) -> tuple[list[Row], list[datetime]]:
+    """Claim in order, page by page, past what the gates hold back; gives the rows, and when to look for more."""
     size = max(_PAGE_ROWS, 2 * limit) if settings.gated else limit
-    taken: list[str] = []
+    taken: list[Row] = []
+    looks: list[datetime] = []
     passed: dict[str, set[str]] = {queue: set() for queue in settings.open}
     after: Row | None = None
-    while passed and len(taken) < limit:
-        page = _page(database, execute, passed, after, size)
-        gates = _gates(database, execute, settings, page, now, outlook) if settings.gated else None
-        admitted: list[str] = []
-        for execution_id, queue, key, key_limit, *_ in page:
+    while passed and len(taken) < limit and (page := _page(database, execute, passed, after, size)):
+        now = database.instant(max(row[-1] for row in page))
+        gates = _gates(database, execute, settings, page, now, looks) if settings.gated else None
+        admitted: dict[str, str] = {}
+        for execution_id, queue, key, key_limit, *_, state, _ in page:
             if len(taken) + len(admitted) == limit:
                 break
             if gates is None or gates.admits(queue, key, key_limit):
-                admitted.append(execution_id)
+                admitted[execution_id] = state
                 continue
-            outlook.held_back = True
+            looks.append(now + LEASE)  # a place may become free of which nobody tells
             if gates.full(queue, None, None):
                 passed.pop(queue, None)
             elif queue in passed:
                 passed[queue].add(f"{-1 if key_limit is None else key_limit}:{key}")
-        taken += _deliver(execute, _still_due(database, execute, admitted), worker, lease, now)
+        taken += _deliver(database, execute, _still_due(database, execute, admitted), worker, lease, now)
+        if len(taken) == limit:
+            looks.append(now)
         if len(page) < size:
             break
         after = page[-1]
-    return taken
+    return taken, looks
 
 
 def _page(
@@ -305,29 +285,34 @@ def _page(
     return rows[:size]
 
 
-def _still_due(database: Database, execute: Execute, ids: Sequence[str]) -> Sequence[str]:
-    """Lock what was picked; what somebody has locked or changed in between is left out."""
-    if database.dialect == "sqlite" or not ids:
-        return ids
-    sql = f"SELECT e.id FROM executions e WHERE e.id {one_of(database.dialect, 'ids')} AND {CLAIMABLE}"
-    rows = execute(sql + _SKIP_LOCKED[database.dialect], {"ids": listed(database.dialect, ids)})
-    still = {row[0] for row in rows}
-    return [execution_id for execution_id in ids if execution_id in still]
+def _still_due(database: Database, execute: Execute, admitted: Mapping[str, str]) -> Mapping[str, str]:
+    """Lock what was picked, in its order and with its state; what somebody has locked or changed in between is left
+    out."""
+    if database.dialect == "sqlite" or not admitted:
+        return admitted
+    states = dict(execute(STILL_DUE, {"ids": listed(database.dialect, admitted)}))
+    return {execution_id: states[execution_id] for execution_id in admitted if execution_id in states}
 
 
-def _deliver(execute: Execute, ids: Sequence[str], worker: str, lease: timedelta, now: datetime) -> Sequence[str]:
-    """Write the claims of ``ids``, which are locked."""
-    if ids:
-        execute.many(KEEP_EXPIRED, [{"id": execution_id} for execution_id in ids])
-        claims = {"worker": worker, "at": now, "until": now + lease}
-        execute.many(DELIVER, [{**claims, "id": execution_id, "token": new_token()} for execution_id in ids])
-    return ids
+def _deliver(
+    database: Database, execute: Execute, due: Mapping[str, str], worker: str, lease: timedelta, now: datetime
+) -> list[Row]:
+    """Write the claims of executions that are locked, by id and state; gives their rows."""
+    if not due:
+        return []
+    dialect = database.dialect
+    matching = one_of(dialect, "ids")
+    if lost := [execution_id for execution_id, state in due.items() if state == ExecutionState.RUNNING]:
+        execute.later(_KEEP_EXPIRED.format(ids=matching), {"ids": listed(dialect, lost)})
+    values = {"token": new_token(), "worker": worker, "at": now, "until": now + lease, "ids": listed(dialect, due)}
+    rows = {row[0]: row for row in execute(_DELIVER.format(ids=matching), values)}
+    return [rows[execution_id] for execution_id in due]
 
 
 def _gates(
-    database: Database, execute: Execute, settings: Settings, page: Sequence[Row], now: datetime, outlook: Outlook
+    database: Database, execute: Execute, settings: Settings, page: Sequence[Row], now: datetime, looks: list[datetime]
 ) -> Gates:
-    """The gates for the candidates of a page, by what runs now."""
+    """The gates for the candidates of a page, by what runs now. Adds to ``looks`` when a rate lets the next through."""
     running: dict[tuple[str, str | None], int] = {}
     bounded = [queue for queue, limits in settings.limits.items() if limits.running is not None]
     if bounded:
@@ -338,22 +323,26 @@ def _gates(
         matching, values = one_of(database.dialect, "keys"), {"keys": listed(database.dialect, keys)}
         running |= {(row[0], row[1]): row[2] for row in execute(_RUNNING_OF_KEYS.format(keys=matching), values)}
     starts: dict[tuple[str, str], int] = {}
-    for queue, key in dict.fromkeys((row[1], row[2]) for row in page if row[2] is not None):
-        claims = _recent_claims(database, execute, settings.limits.get(queue, Limits()), queue, key, now)
-        starts[queue, key] = len(claims)
-        outlook.opens_at += _opening(settings.limits.get(queue, Limits()), claims)
+    for queue in {row[1] for row in page if row[2] is not None}:
+        limits = settings.limits.get(queue, Limits())
+        for key, claims in _recent_claims(database, execute, limits, queue, keys, now).items():
+            starts[queue, key] = len(claims)
+            looks += _opening(limits, claims)
     return Gates(settings.limits, running, starts)
 
 
 def _recent_claims(
-    database: Database, execute: Execute, limits: Limits, queue: str, key: str, now: datetime
-) -> list[datetime]:
-    """The claims that the rate of a key counts, the oldest first."""
+    database: Database, execute: Execute, limits: Limits, queue: str, keys: Iterable[str], now: datetime
+) -> Mapping[str, list[datetime]]:
+    """The claims that the rate of a queue counts, by key, the oldest first."""
     if limits.starts_per_key is None or limits.per_key_seconds is None:
-        return []
-    since = now - timedelta(seconds=limits.per_key_seconds)
-    rows = execute(_STARTS, {"key": key, "queue": queue, "since": since})
-    return sorted(database.instant(row[0]) for row in rows)
+        return {}
+    values = {"queue": queue, "since": now - timedelta(seconds=limits.per_key_seconds)}
+    sql = _STARTS.format(keys=one_of(database.dialect, "keys"))
+    claims: defaultdict[str, list[datetime]] = defaultdict(list)
+    for key, claimed_at in sorted(execute(sql, {**values, "keys": listed(database.dialect, keys)})):
+        claims[key].append(database.instant(claimed_at))
+    return claims
 
 
 def _opening(limits: Limits, claims: Sequence[datetime]) -> list[datetime]:

@@ -17,6 +17,7 @@ from flo.engine.stores import arrivals
 from flo.engine.stores.arrivals import check_batch, new_token, rejected
 from flo.engine.stores.database import Database, Execute
 from flo.engine.stores.sql_holds import clock
+from flo.engine.stores.sql_inserting import Row, insert, row_of
 from flo.engine.stores.sql_lists import listed, one_of
 from flo.engine.stores.sql_queues import notify
 from flo.engine.stores.sql_rows import (
@@ -32,9 +33,6 @@ from flo.engine.stores.sql_rows import (
 _KEYS_LOCK: Final = 0x666C6F6B
 """The number under which PostgreSQL lets one count the executions of a concurrency key at a time."""
 
-_INSERT_ONCE: Final = (
-    f"{INSERT_EXECUTION} ON CONFLICT (tenant, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING"
-)
 _BY_KEY: Final = (
     "SELECT idempotency_key, id, request_identity, state FROM executions"
     " WHERE tenant = 'default' AND idempotency_key {keys}"
@@ -88,12 +86,12 @@ def enqueue_in(execute: Execute, database: Database, requests: Sequence[Request]
     if rejecting:
         lock_keys(execute, database)
     known = _known(execute, database, asked)
-    new = [request for request in asked if request.key is None or request.key not in known]
-    made = _executions(execute, database, new)
-    inserted = _insert(execute, database, new, made)
+    rows = _rows(execute, database, [one for one in asked if one.key is None or one.key not in known])
+    inserted = _insert(execute, database, rows)
+    pending = [row for row in rows if row["state"] == ExecutionState.PENDING]
     # workers learn of what is due later, too: they sleep until the next time that they know of
-    notify(execute, database.dialect, {one.queue for one in made if one.queue and one.due_at is not None})
-    return _became(requests, {one.id: one for one in made}, known, inserted)
+    notify(execute, database.dialect, {row["queue"] for row in pending})
+    return _became(requests, {row["id"]: ExecutionState(row["state"]) for row in rows}, known, inserted)
 
 
 def start(database: Database, request: Request, worker: str, lease: timedelta) -> Delivery | Execution | None:
@@ -154,12 +152,12 @@ def lock_keys(execute: Execute, database: Database) -> None:
     """Let nobody else count executions of concurrency keys until the commit; statements after this one see what those
     before did. SQLite has one writer at a time anyway."""
     if database.dialect == "postgresql":
-        execute(f"SELECT pg_advisory_xact_lock({_KEYS_LOCK})")
+        execute.later(f"SELECT pg_advisory_xact_lock({_KEYS_LOCK})")
 
 
 def define(execute: Execute, digest: str, definition: str) -> None:
     """Store the document of an execution."""
-    execute(DEFINE, {"digest": digest, "document": definition})
+    execute.later(DEFINE, {"digest": digest, "document": definition})
 
 
 def _as_stored(execution: Execution) -> Execution:
@@ -181,7 +179,7 @@ def _mark_keyed(execute: Execute, database: Database, requests: Iterable[Request
     sql = _KEYED.format(names=one_of(database.dialect, "names"))
     marked = {name for (name,) in execute(sql, {"names": listed(database.dialect, names)})}
     for name in sorted(names - marked):
-        execute(_MARK_KEYED, {"name": name})
+        execute.later(_MARK_KEYED, {"name": name})
 
 
 def _once_a_key(requests: Sequence[Request]) -> list[Request]:
@@ -198,47 +196,44 @@ def _once_a_key(requests: Sequence[Request]) -> list[Request]:
     return kept
 
 
-def _executions(execute: Execute, database: Database, requests: Sequence[Request]) -> list[Execution]:
+def _rows(execute: Execute, database: Database, requests: Sequence[Request]) -> list[Row]:
     """What new requests become: ``pending``, or ``rejected`` where their concurrency key has its limit."""
-    now = clock(database, execute)
     depths = _depths(execute, database, requests)
+    now = clock(database, execute) if any(one.delay is not None for one in requests) else None
     keys = {one.concurrency_key for one in requests if one.when_full == "reject" and one.concurrency_key is not None}
     unfinished = _unfinished(execute, database, keys)
-    made = []
+    rows = []
     for request in requests:
-        execution = new_execution(request, now, depths)
+        state = ExecutionState.PENDING
         if (key := request.concurrency_key) is not None:
             if request.when_full == "reject" and unfinished[key] >= _limit(request):
-                execution = rejected(execution, now)
+                state = ExecutionState.REJECTED
             else:
                 unfinished[key] += 1
-        made.append(execution)
-    return made
+        run_at = None if now is None or request.delay is None else now + request.delay
+        rows.append(row_of(request, depths.get(request.parent_id or "", 0), run_at, state))
+    return rows
 
 
-def _insert(
-    execute: Execute, database: Database, requests: Sequence[Request], made: Sequence[Execution]
-) -> dict[str, Known]:
+def _insert(execute: Execute, database: Database, rows: Sequence[Row]) -> dict[str, Known]:
     """Store new executions. Gives what the keys among them belong to: concurrent calls may have been first."""
-    pairs = list(zip(requests, made, strict=True))
-    plain = [execution_values(one, identity=request.identity) for request, one in pairs if request.key is None]
-    # in the order of their keys, so that two batches do not wait for each other
-    keyed = sorted((pair for pair in pairs if pair[0].key is not None), key=lambda pair: pair[0].key or "")
-    if plain:
-        execute.many(INSERT_EXECUTION, plain)
     known: dict[str, Known] = {}
-    left = keyed
+    left = rows
     for _ in range(_PATIENCE):  # what was there may be removed before it is read
+        insert(execute, database.dialect, left)
+        left = [row for row in left if "idempotency_key" in row]
+        known |= _known_of(execute, database, [row["idempotency_key"] for row in left])
+        left = [row for row in left if row["idempotency_key"] not in known]
         if not left:
             return known
-        execute.many(_INSERT_ONCE, [execution_values(one, identity=request.identity) for request, one in left])
-        known |= _known(execute, database, [request for request, _ in left])
-        left = [pair for pair in left if pair[0].key not in known]
-    raise StoreUnavailable(f"{database.url}: the key {left[0][0].key!r} comes and goes; try again")
+    raise StoreUnavailable(f"{database.url}: the key {left[0]['idempotency_key']!r} comes and goes; try again")
 
 
 def _known(execute: Execute, database: Database, requests: Iterable[Request]) -> dict[str, Known]:
-    keys = [request.key for request in requests if request.key is not None]
+    return _known_of(execute, database, [request.key for request in requests if request.key is not None])
+
+
+def _known_of(execute: Execute, database: Database, keys: Sequence[str]) -> dict[str, Known]:
     if not keys:
         return {}
     rows = execute(_BY_KEY.format(keys=one_of(database.dialect, "keys")), {"keys": listed(database.dialect, keys)})
@@ -247,14 +242,14 @@ def _known(execute: Execute, database: Database, requests: Iterable[Request]) ->
 
 def _became(
     requests: Sequence[Request],
-    made: Mapping[str, Execution],
+    made: Mapping[str, ExecutionState],
     known: Mapping[str, Known],
     inserted: Mapping[str, Known],
 ) -> Sequence[Enqueued]:
     became, named = [], set(known)
     for request in requests:
         if request.key is None:
-            became.append(Enqueued(request.id, True, made[request.id].state))
+            became.append(Enqueued(request.id, True, made[request.id]))
             continue
         found = known.get(request.key) or inserted[request.key]
         _check_identity(request, found)

@@ -75,7 +75,7 @@ def notify(execute: Execute, dialect: str, queues: Iterable[str]) -> None:
     if dialect != "postgresql":
         return
     for queue in sorted(set(queues) - {NO_QUEUE}):
-        execute(f"SELECT pg_notify('{CHANNEL}', :queue)", {"queue": queue})
+        execute.later(f"SELECT pg_notify('{CHANNEL}', :queue)", {"queue": queue})
 
 
 class SqlQueues:

@@ -20,6 +20,13 @@ _FROM: Final = (
 )
 _NEWEST: Final = "v.version = (SELECT max(n.version) FROM workflow_versions n WHERE n.workflow_id = w.id)"
 
+_FIND: Final = f"""
+SELECT {_COLUMNS}, 1 AS place {_FROM} WHERE w.name = :name AND {{wanted}}
+UNION ALL
+SELECT {_COLUMNS}, 2 AS place {_FROM} WHERE w.id = :name AND {{wanted}}
+ORDER BY place LIMIT 1
+"""
+
 _CLAIM_NAME: Final = """
 INSERT INTO workflows (id, name, created_at) VALUES (:id, :name, :now)
 ON CONFLICT (tenant, name) DO UPDATE SET name = excluded.name
@@ -72,10 +79,8 @@ class SqlWorkflows:
     def get(self, name: str, version: int | None = None) -> StoredWorkflow | None:
         wanted = _NEWEST if version is None else "v.version = :version"
         values: dict[str, object] = {"name": name} if version is None else {"name": name, "version": version}
-        for key in ("w.name", "w.id"):
-            if rows := self._database.read(f"SELECT {_COLUMNS} {_FROM} WHERE {key} = :name AND {wanted}", values):
-                return self._workflow(rows[0])
-        return None
+        rows = self._database.read(_FIND.format(wanted=wanted), values)
+        return self._workflow(rows[0]) if rows else None
 
     def list(self) -> Sequence[StoredWorkflow]:
         rows = self._database.read(f"SELECT {_COLUMNS} {_FROM} WHERE {_NEWEST} ORDER BY w.name")

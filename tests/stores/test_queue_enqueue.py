@@ -72,6 +72,75 @@ def test_what_was_enqueued_is_stored_whole(store: Store) -> None:
     )
 
 
+def test_what_nothing_has_to_be_looked_up_for_is_stored_whole_too(store: Store) -> None:
+    text = '" \\ \n \t \x7f é 😀 \\u0000 </script>'
+    asked = request(
+        workflow=None,
+        version=None,
+        handler="core.log",
+        input={text: [text, 2**70, -0.0, 1e300, True, None, {}]},
+        queue="mail",
+        priority=3,
+        run_at=START + MINUTE,
+        deadline=START + 2 * MINUTE,
+        identity="i",
+        concurrency_limit=2,
+        trigger="event",
+        trigger_id="t",
+        led_by=4,
+        replay_of="another",
+        environment="staging",
+        environment_chosen=True,
+    )
+    assert store.queue.enqueue([asked]) == [Enqueued(asked.id, True, PENDING)]
+    assert found(store, asked.id) == Execution(
+        id=asked.id,
+        workflow=None,
+        version=None,
+        digest=DIGEST,
+        definition=DOCUMENT,
+        input=asked.input,
+        state=PENDING,
+        created_at=START,
+        trigger="event",
+        trigger_id="t",
+        handler="core.log",
+        queue="mail",
+        priority=3,
+        run_at=START + MINUTE,
+        due_at=START + MINUTE,
+        deadline=START + 2 * MINUTE,
+        concurrency_limit=2,
+        root_id=asked.id,
+        depth=5,
+        replay_of="another",
+        environment="staging",
+        environment_chosen=True,
+    )
+
+
+def test_requests_of_every_kind_go_in_one_batch(store: Store) -> None:
+    kinds: list[dict[str, Any]] = [
+        {},
+        {"queue": "mail", "priority": 2},
+        {"delay": MINUTE},
+        {"key": "k", "identity": "i"},
+        {"concurrency_key": "c"},
+        {"digest": "other", "definition": '{"steps": []}'},
+        {"input": {"text": "x" * 9_000_000}},
+        {"input": {"text": "y" * 9_000_000}},
+    ]
+    batch = [request(**kind) for kind in kinds]
+    assert [one.created for one in store.queue.enqueue(batch)] == [True] * len(batch)
+    stored_ones = [found(store, asked.id) for asked in batch]
+    assert [one.definition for one in stored_ones] == [asked.definition for asked in batch]
+    assert [one.input for one in stored_ones] == [asked.input for asked in batch]
+    assert [one.due_at for one in stored_ones] == [START + (asked.delay or timedelta()) for asked in batch]
+    assert [(one.queue, one.priority, one.key, one.concurrency_key) for one in stored_ones] == [
+        (asked.queue, asked.priority, asked.key, asked.concurrency_key) for asked in batch
+    ]
+
+
 def test_a_single_step_type_is_enqueued_like_a_workflow(store: Store) -> None:
     execution = found(store, enqueued(store, workflow=None, version=None, handler="core.log"))
     assert (execution.workflow, execution.version, execution.handler) == (None, None, "core.log")

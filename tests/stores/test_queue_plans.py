@@ -15,7 +15,7 @@ from flo.engine.stores import sql_claims
 from flo.engine.stores.postgres import PostgresStore
 from flo.engine.stores.postgres_claims import OUTLOOK, claim_statement
 from flo.engine.stores.postgres_connections import Address, Connection
-from flo.engine.stores.sql_burying import SEARCHES
+from flo.engine.stores.sql_burying import ANYTHING, SEARCHES
 from flo.engine.stores.sqlite import SqliteStore
 from flo.testing import FrozenClock
 
@@ -32,6 +32,7 @@ INSERT INTO executions (id, digest, input, state, queue, priority, run_at, due_a
 {numbers}
 SELECT '{state}-' || n, :digest, '{{}}', '{state}', 'default', 0, :at, {due}, :at, {ended}, '{state}-' || n FROM numbers
 """
+BURIED = ("executions_by_deadline", "executions_poisoned", "executions_running")
 PAGE: Mapping[str, object] = {"queue": "default", "limit": 10}
 PLACE: Mapping[str, object] = {"priority": 0, "run_at": START, "created_at": START, "id": "pending-5"}
 
@@ -115,11 +116,12 @@ def test_whether_anything_is_due_is_read_from_an_index_of_sqlite(sqlite: SqliteS
 
 
 def test_what_is_to_be_buried_is_read_from_indexes_of_sqlite(sqlite: SqliteStore) -> None:
-    indexes = ("executions_by_deadline", "executions_poisoned", "executions_running")
-    for sql, index in zip(SEARCHES["sqlite"], indexes, strict=True):
+    for sql, index in zip(SEARCHES["sqlite"], BURIED, strict=True):
         shown = sqlite_plan(sqlite, sql, {"limit": 10})
         assert f"USING INDEX {index} (" in shown
         assert "TEMP B-TREE" not in shown
+    shown = sqlite_plan(sqlite, ANYTHING["sqlite"], {})
+    assert all(f"INDEX {index} (" in shown for index in BURIED), shown
 
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])
@@ -129,7 +131,7 @@ def test_a_claim_on_postgresql_reads_an_index_in_its_order(connection: Connectio
             connection.execute(when.encode())
         for limit in (1, 10, 100):
             for queues in (["default"], ["default", "mail"]):
-                values = {"queues": queues, "claimant": "w1", "lease": LEASE}
+                values = {"queues": queues, "claimant": "w1", "lease": LEASE, "limit": limit}
                 shown = postgres_plan(connection, claim_statement(limit), values, mode)
                 assert "Index Scan using executions_to_claim on executions e" in shown, shown
                 assert "Seq Scan on executions" not in shown, shown
@@ -150,6 +152,14 @@ def test_a_page_of_candidates_on_postgresql_is_read_from_an_index(connection: Co
             assert "Sort" not in shown, shown
 
 
+def test_indexes_are_taken_though_the_table_was_empty_when_that_was_planned(postgres_url: str) -> None:
+    with Address(postgres_url).connect() as connection:
+        picked = postgres_plan(connection, sql_claims.STILL_DUE, {"ids": ["pending-1"]}, "generic")
+        lost = postgres_plan(connection, ANYTHING["postgresql"], {}, "generic")
+    assert "using executions_pkey" in picked, picked
+    assert all(f"using {index}" in lost for index in BURIED), lost
+
+
 @pytest.mark.parametrize("mode", ["custom", "generic"])
 def test_when_to_look_again_is_read_from_an_index_of_postgresql(connection: Connection, mode: str) -> None:
     for when in ("", "ANALYZE flo.executions"):
@@ -162,10 +172,11 @@ def test_when_to_look_again_is_read_from_an_index_of_postgresql(connection: Conn
 
 def test_what_is_to_be_buried_is_read_from_indexes_of_postgresql(connection: Connection) -> None:
     connection.execute(b"ANALYZE flo.executions")
-    indexes = ("executions_by_deadline", "executions_poisoned", "executions_running")
-    for sql, index in zip(SEARCHES["postgresql"], indexes, strict=True):
+    for sql, index in zip(SEARCHES["postgresql"], BURIED, strict=True):
         shown = postgres_plan(connection, sql, {"limit": 10}, "generic")
         assert f"Index Scan using {index}" in shown, shown
+    shown = postgres_plan(connection, ANYTHING["postgresql"], {}, "generic")
+    assert all(f"using {index}" in shown for index in BURIED), shown
 
 
 def test_a_claim_on_postgresql_gives_what_is_due(postgres: PostgresStore) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from flo.engine.errors import NotFound
-from flo.engine.executions import MOVES, RESUMABLE, DeadReason, Execution, ExecutionState, IllegalMove
+from flo.engine.executions import MOVES, RESUMABLE, DeadReason, Execution, ExecutionState, IllegalMove, changed
 from flo.engine.jobs import Again, Attempt, Conclusion, Ended, Hold, LeaseLost, Parked, Released
 from flo.engine.stores.memory_copies import copied, copied_error
 from flo.engine.stores.memory_ledger import NO_QUEUE, Kept, KeptFiring, KeptWait, Ledger
@@ -50,12 +49,12 @@ def conclude(ledger: Ledger, kept: Kept, conclusion: Conclusion) -> None:
         case Again(delay, error):
             keep_attempt(ledger, kept, "retrying", now, error)
             due = now + delay
-            row = replace(kept.row, attempt=kept.row.attempt + 1, error=copied_error(error), run_at=due)
+            row = changed(kept.row, attempt=kept.row.attempt + 1, error=copied_error(error), run_at=due)
             _give_back(ledger, kept, row, ExecutionState.RETRYING, due)
         case Released(delay):
             keep_attempt(ledger, kept, "released", now)
             due = now + delay
-            _give_back(ledger, kept, replace(kept.row, run_at=due), ExecutionState.PENDING, due)
+            _give_back(ledger, kept, changed(kept.row, run_at=due), ExecutionState.PENDING, due)
         case Parked(until):
             keep_attempt(ledger, kept, "suspended", now)
             _give_back(ledger, kept, kept.row, ExecutionState.SUSPENDED, _end_of_wait(ledger, kept, until, now))
@@ -73,7 +72,7 @@ def end(
 ) -> None:
     """Bring an execution to a final state: its effects are forgotten, unless it can be resumed; its unfinished parts
     end with it, who waits for it is woken, its place is free."""
-    row = replace(
+    row = changed(
         kept.row,
         state=state,
         output=output,
@@ -131,7 +130,7 @@ def wake_root(ledger: Ledger, kept: Kept, now: datetime) -> None:
     """Make the execution that is claimed for ``kept`` due, if it is suspended."""
     root = ledger.kept.get(kept.row.root_id or kept.row.id)
     if root is not None and root.row.state is ExecutionState.SUSPENDED:
-        ledger.assign(root, row=replace(root.row, due_at=now))
+        ledger.assign(root, row=changed(root.row, due_at=now))
         ledger.tell(root.queue)
 
 
@@ -147,7 +146,7 @@ def reopen(ledger: Ledger, kept: Kept, now: datetime) -> None:
     """Move an execution that has ended to ``pending``, due now, for a new attempt that goes on where it stood."""
     row = kept.row
     keep_attempt(ledger, kept, row.state.value, row.finished_at or now, row.error)
-    row = replace(
+    row = changed(
         row,
         state=ExecutionState.PENDING,
         attempt=row.attempt + 1,
@@ -186,7 +185,7 @@ def oldest_signal(kept: Kept, name: str) -> int | None:
 def _give_back(ledger: Ledger, kept: Kept, row: Execution, state: ExecutionState, due: datetime | None) -> None:
     """Let go of a claim that does not end its execution."""
     check_move(kept.row, state)
-    ledger.assign(kept, row=replace(row, state=state, due_at=due, worker=None, lease_until=None), token=None)
+    ledger.assign(kept, row=changed(row, state=state, due_at=due, worker=None, lease_until=None), token=None)
     ledger.tell(kept.queue)
     _tell_of_free_place(ledger, kept)
 

@@ -7,12 +7,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final, TypeVar
 
-from flo.engine.executions import RESUMABLE, Execution, ExecutionState
+from flo.engine.errors import StoreError
+from flo.engine.executions import RESUMABLE, Execution, ExecutionState, changed
 from flo.engine.jobs import (
     NOTHING,
     Claimed,
     Conclusion,
     Delivery,
+    Ending,
     Enqueued,
     Entries,
     Hold,
@@ -24,7 +26,7 @@ from flo.engine.jobs import (
 from flo.engine.stores.arrivals import rejected
 from flo.engine.stores.memory_burying import bury
 from flo.engine.stores.memory_claims import claim, deliver, gates_for, is_claimable, is_idle
-from flo.engine.stores.memory_copies import copied_execution
+from flo.engine.stores.memory_copies import copied, copied_error, copied_execution, copied_object
 from flo.engine.stores.memory_endings import conclude, find, held, is_over_with_parent, reopen
 from flo.engine.stores.memory_enqueue import enqueue, find_by_key, insert, new_execution
 from flo.engine.stores.memory_ledger import NO_QUEUE, Kept, Ledger
@@ -85,9 +87,9 @@ class MemoryQueue:
                 reopen(ledger, child, now)
             return deliver(ledger, child, parent.worker, lease, now)
 
-    def claim(self, queues: Sequence[str], *, worker: str, lease: timedelta, limit: int) -> Claimed:
+    def claim(self, queues: Sequence[str], *, worker: str, lease: timedelta, limit: int, ahead: int = 0) -> Claimed:
         with self._ledger.transaction():
-            return claim(self._ledger, queues, worker, lease, limit)
+            return claim(self._ledger, queues, worker, lease, limit, ahead)
 
     def take(self, execution_id: str, *, worker: str, lease: timedelta) -> Delivery | None:
         ledger = self._ledger
@@ -119,7 +121,7 @@ class MemoryQueue:
         with self._ledger.transaction():
             return [hold for hold in holds if _is_valid(self._ledger, hold)]
 
-    def own(self, hold: Hold, work: Callable[[Owned], T], *, exclusive: bool = False) -> T:
+    def own(self, hold: Hold, work: Callable[[Owned], T], *, exclusive: bool = False, brief: bool = False) -> T:
         # the locks make every transaction an exclusive one
         with self._ledger.transaction(), self._data.transaction():
             return work(MemoryOwned(self._ledger, held(self._ledger, hold), self._data))
@@ -131,9 +133,13 @@ class MemoryQueue:
             kept = held(self._ledger, hold)
             record(self._ledger, kept, entries)
             conclude(self._ledger, kept, conclusion)
-            if of is None:
-                return copied_execution(kept.row)
-            return replace(copied_execution(replace(kept.row, input={})), input=of.input)
+            row = kept.row
+            given = copied_object(row.input) if of is None else of.input
+            return changed(row, input=given, output=copied(row.output), error=copied_error(row.error))
+
+    def conclude_many(self, endings: Sequence[Ending]) -> Sequence[Execution | LeaseLost | StoreError]:
+        with self._ledger.transaction():
+            return [self._end(ending) for ending in endings]
 
     def queues(self) -> Sequence[QueueInfo]:
         ledger = self._ledger
@@ -167,6 +173,12 @@ class MemoryQueue:
 
     def wakeups(self, queues: Sequence[str]) -> Wakeups:
         return MemoryWakeups(self._ledger.bell, queues)
+
+    def _end(self, ending: Ending) -> Execution | LeaseLost:
+        try:
+            return self.conclude(ending.hold, ending.ended, ending.entries, of=ending.of)
+        except LeaseLost as lost:
+            return lost
 
 
 def _is_valid(ledger: Ledger, hold: Hold) -> bool:

@@ -11,8 +11,22 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
+from flo.engine.errors import StoreError
 from flo.engine.executions import Execution
-from flo.engine.jobs import Claimed, Conclusion, Delivery, Enqueued, Entries, Hold, Limits, QueueInfo, Request, Wait
+from flo.engine.jobs import (
+    Claimed,
+    Conclusion,
+    Delivery,
+    Ending,
+    Enqueued,
+    Entries,
+    Hold,
+    LeaseLost,
+    Limits,
+    QueueInfo,
+    Request,
+    Wait,
+)
 from flo.engine.stores.base import DataStore
 from flo.engine.values import JsonObject
 
@@ -90,8 +104,10 @@ class QueueStore(Protocol):
         failed, or ended with its parent, goes on where the parent was resumed, or is tried again, after that. A request
         for a child that is there takes its input and definition as they are stored."""
 
-    def claim(self, queues: Sequence[str], *, worker: str, lease: timedelta, limit: int) -> Claimed:
-        """Take up to ``limit`` due executions of ``queues`` for ``worker``, and hold each for ``lease``.
+    def claim(self, queues: Sequence[str], *, worker: str, lease: timedelta, limit: int, ahead: int = 0) -> Claimed:
+        """Take up to ``limit`` due executions of ``queues`` for ``worker``, and hold each for ``lease``; and up to
+        ``ahead`` more, for a worker that will have run the first ones in a moment, where no queue of these has limits
+        or concurrency keys: what waits in a worker would take the place of what could run.
 
         Due are: ``pending`` and ``retrying`` ones whose ``run_at`` has come, ``suspended`` ones whose time has come or
         whose wait was answered, and ``running`` ones whose lease ran out (that counts in ``expiries``). In the order of
@@ -118,12 +134,14 @@ class QueueStore(Protocol):
     def valid(self, holds: Sequence[Hold]) -> Sequence[Hold]:
         """Those that are valid. Only reads."""
 
-    def own(self, hold: Hold, work: Callable[[Owned], T], *, exclusive: bool = False) -> T:
+    def own(self, hold: Hold, work: Callable[[Owned], T], *, exclusive: bool = False, brief: bool = False) -> T:
         """Run ``work`` in one transaction of the owner, and give what it returns. Raises ``LeaseLost``. What ``work``
         raises is raised, its changes undone. It may be run again after a conflict between writers.
 
         Strands of one execution may do so side by side; an ``exclusive`` one alone, which it has to be to record
-        ``variables`` or ``tolerated``, to wait or to enqueue. A log line that is recorded again is left as it was."""
+        ``variables`` or ``tolerated``, to wait or to enqueue. A ``brief`` one, which may hold locks that others
+        wait for, raises ``StoreUnavailable`` rather than wait for one itself. A log line that is recorded again is left
+        as it was."""
 
     def conclude(
         self, hold: Hold, conclusion: Conclusion, entries: Entries = ..., *, of: Execution | None = None
@@ -136,6 +154,13 @@ class QueueStore(Protocol):
         where one of the waits of it, or of its children, can be answered already, or one of these was cancelled since
         the claim. Raises ``LeaseLost``. Where there is no space for the entries, ``Ended`` of an execution is written
         without them.
+        """
+
+    def conclude_many(self, endings: Sequence[Ending]) -> Sequence[Execution | LeaseLost | StoreError]:
+        """End executions, each with its last entries as ``conclude`` would, in one transaction; at most ``MAX_BATCH``.
+        Gives for each, in order, the execution as it is then, or what ``conclude`` would have raised: of that one
+        nothing is written, and the others are. Where the store refuses something, they are written one by one. Raises
+        ``StoreUnavailable``; then nobody knows whether they were written.
         """
 
     def queues(self) -> Sequence[QueueInfo]:

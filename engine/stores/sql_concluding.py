@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from flo.engine.errors import StoreFull
-from flo.engine.executions import MOVES, Execution, ExecutionState, IllegalMove
+from flo.engine.errors import StepFailed, StoreError, StoreFull, StoreUnavailable
+from flo.engine.executions import Execution, changed
 from flo.engine.faults import reach
-from flo.engine.jobs import NOTHING, Again, Conclusion, Ended, Entries, Hold, Parked, Released
+from flo.engine.jobs import (
+    NOTHING,
+    Again,
+    Conclusion,
+    Ended,
+    Ending,
+    Entries,
+    Hold,
+    LeaseLost,
+    Parked,
+    Released,
+)
 from flo.engine.stores.database import Database, Execute
-from flo.engine.stores.sql_endings import see_to, tell_of_places
+from flo.engine.stores.sql_endings import tell_of_places
+from flo.engine.stores.sql_finishing import HasParts, check_end, end, end_held
 from flo.engine.stores.sql_holds import Held, lock
 from flo.engine.stores.sql_owned import record
 from flo.engine.stores.sql_queues import notify
-from flo.engine.stores.sql_rows import BARE, EXECUTION, FROM_EXECUTIONS, execution_of, json_or_null, json_text
+from flo.engine.stores.sql_rows import BARE, EXECUTION, FROM_EXECUTIONS, execution_of, json_text
 
-_END: Final = f"""
-UPDATE executions SET state = :state, finished_at = :now, due_at = NULL, lease_token = NULL, output = :output,
-    error = :error, dead_reason = :reason
-WHERE id = :id RETURNING {BARE}
-"""
 _GIVE_BACK: Final = f"""
 UPDATE executions SET {{changes}}due_at = :due, lease_token = NULL, worker = NULL WHERE id = :id RETURNING {BARE}
 """
@@ -71,42 +78,102 @@ def conclude(
     of: Execution | None = None,
 ) -> Execution:
     """As ``QueueStore.conclude``."""
-    vital = isinstance(conclusion, Ended)
+    ends = isinstance(conclusion, Ended)
 
     def write(entries: Entries) -> Execution:
         def work(execute: Execute) -> Execution:
-            execution = _conclude(database, execute, hold, conclusion, entries, of)
+            if isinstance(conclusion, Ended):
+                execution = _end(database, execute, hold, conclusion, entries, of)
+            else:
+                execution = _conclude(database, execute, hold, conclusion, entries, of)
             reach("conclude.before-commit")
             return execution
 
-        return database.write(work, vital=vital)
+        return database.write(work, vital=ends)
 
     try:
         execution = write(entries)
     except StoreFull:
-        if not vital or not entries:
+        if not ends or not entries:
             raise
         execution = write(NOTHING)
     reach("conclude.committed")
     return execution
 
 
+def conclude_many(database: Database, endings: Sequence[Ending]) -> Sequence[Execution | LeaseLost | StoreError]:
+    """As ``QueueStore.conclude_many``."""
+    for ending in endings:
+        check_end(ending.hold.execution_id, ending.ended)
+    first: dict[str, Ending] = {}
+    for ending in endings:
+        first.setdefault(ending.hold.execution_id, ending)
+    ended = _end_together(database, first)
+    together = [ended.get(one.hold.execution_id) if first[one.hold.execution_id] is one else None for one in endings]
+    return [
+        _end_alone(database, ending) if execution is None else execution
+        for ending, execution in zip(endings, together, strict=True)
+    ]
+
+
+def _end_together(database: Database, endings: Mapping[str, Ending]) -> Mapping[str, Execution]:
+    """End in one transaction what can be ended so, each by its id; gives these as they are then, by id."""
+
+    def work(execute: Execute) -> Mapping[str, Execution]:
+        ended = end_held(database, execute, list(endings.values()))
+        reach("conclude.before-commit")
+        return ended
+
+    if not endings:
+        return {}
+    try:
+        ended = database.write(work)
+    except HasParts as found:
+        return _end_together(database, {name: one for name, one in endings.items() if name not in found.ids})
+    except StoreUnavailable:
+        raise
+    except (StoreError, StepFailed):  # nothing was written: each is told by itself what it was
+        return {}
+    reach("conclude.committed")
+    return ended
+
+
+def _end_alone(database: Database, ending: Ending) -> Execution | LeaseLost | StoreError:
+    try:
+        return conclude(database, ending.hold, ending.ended, ending.entries, ending.of)
+    except StoreUnavailable:
+        raise
+    except (LeaseLost, StoreError) as error:
+        return error
+    except StepFailed as refused:
+        return StoreError(refused.message)
+
+
+def _end(
+    database: Database, execute: Execute, hold: Hold, ended: Ended, entries: Entries, of: Execution | None
+) -> Execution:
+    check_end(hold.execution_id, ended)
+    lock(database, execute, hold)
+    return end(database, execute, Ending(hold, ended, entries, of or _read(database, execute, hold.execution_id)))
+
+
 def _conclude(
     database: Database,
     execute: Execute,
     hold: Hold,
-    conclusion: Conclusion,
+    conclusion: Again | Released | Parked,
     entries: Entries,
     of: Execution | None,
 ) -> Execution:
-    if isinstance(conclusion, Parked) and database.dialect == "postgresql":
+    parks = isinstance(conclusion, Parked) and database.dialect == "postgresql"
+    if parks:
         _lock_awaited(execute, hold)
     held = lock(database, execute, hold)
+    if parks:  # again, now that it registers no more; mostly all of it is locked by now
+        _lock_awaited(execute, hold)
     if entries:
-        record(execute, held.id, entries)
+        record(database, execute, held.id, entries)
     match conclusion:
-        case Ended():
-            row = _end(database, execute, held, conclusion)
         case Again(delay, error):
             _keep_attempt(execute, held, hold, "retrying", json_text(error))
             row = _give_back(execute, held, _AGAIN, held.now + delay, {"error": json_text(error)})
@@ -117,10 +184,9 @@ def _conclude(
             _keep_attempt(execute, held, hold, "suspended")
             row = _give_back(execute, held, _PARKED, _end_of_wait(execute, held, until))
     if of is None:
-        (row,) = execute(f"SELECT {EXECUTION} {FROM_EXECUTIONS} WHERE e.id = :id", {"id": held.id})
-    execution = execution_of(database, row)
-    if of is not None:
-        execution = replace(execution, definition=of.definition, input=of.input)
+        execution = _read(database, execute, held.id)
+    else:
+        execution = changed(execution_of(database, row), definition=of.definition, input=of.input)
     if held.bounded or (execution.due_at is not None and execution.due_at <= held.now):
         notify(execute, database.dialect, [held.queue])
     if held.concurrency_key is not None:
@@ -128,19 +194,9 @@ def _conclude(
     return execution
 
 
-def _end(database: Database, execute: Execute, held: Held, ended: Ended) -> tuple[Any, ...]:
-    if not ended.state.final or ended.state not in MOVES[ExecutionState.RUNNING]:
-        raise IllegalMove(held.id, ExecutionState.RUNNING, ended.state)
-    values = {
-        "id": held.id,
-        "state": ended.state.value,
-        "output": json_or_null(ended.output),
-        "error": json_or_null(ended.error),
-        "reason": None if ended.reason is None else ended.reason.value,
-    }
-    (row,) = execute(_END, values)
-    see_to(database, execute, [held.id])
-    return row
+def _read(database: Database, execute: Execute, execution_id: str) -> Execution:
+    (row,) = execute(f"SELECT {EXECUTION} {FROM_EXECUTIONS} WHERE e.id = :id", {"id": execution_id})
+    return execution_of(database, row)
 
 
 def _give_back(
@@ -157,7 +213,7 @@ def _keep_attempt(execute: Execute, held: Held, hold: Hold, outcome: str, error:
 
 def _lock_awaited(execute: Execute, hold: Hold) -> None:
     """Keep what the execution waits for from ending until it is parked: either its end is seen here, or it sees that
-    somebody is parked. What is awaited is locked before who waits, also by those that end."""
+    somebody is parked. What is awaited is locked before who waits."""
     rows = execute("SELECT root_id FROM executions WHERE id = :id", {"id": hold.execution_id})
     if rows and rows[0][0] == hold.execution_id:
         execute(_LOCK_AWAITED, {"root": hold.execution_id})

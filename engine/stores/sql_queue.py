@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TypeVar
 
+from flo.engine.errors import StoreError
 from flo.engine.executions import Execution
 from flo.engine.faults import reach
 from flo.engine.jobs import (
@@ -13,9 +15,11 @@ from flo.engine.jobs import (
     Claimed,
     Conclusion,
     Delivery,
+    Ending,
     Enqueued,
     Entries,
     Hold,
+    LeaseLost,
     Limits,
     QueueInfo,
     Request,
@@ -24,18 +28,21 @@ from flo.engine.stores import sql_adopting, sql_burying, sql_claims, sql_conclud
 from flo.engine.stores.base import DataStore
 from flo.engine.stores.database import Database, Execute
 from flo.engine.stores.queueing import Owned, Wakeups
+from flo.engine.stores.sql_deliveries import Definitions
 from flo.engine.stores.sql_owned import SqlOwned
 from flo.engine.stores.sql_queues import SqlQueues
 
 T = TypeVar("T")
 
-Claim = Callable[[Sequence[str], str, timedelta, int], Claimed]
+Enqueue = Callable[[Sequence[Request]], Sequence[Enqueued]]
+Claim = Callable[[Definitions, Sequence[str], str, timedelta, int, int], Claimed]
 
 
 class SqlQueue:
     """The ``QueueStore`` of both SQL adapters.
 
-    ``data`` gives the rows inside a transaction that is under way. ``claim`` is the dialect's own, where it has one.
+    ``data`` gives the rows inside a transaction that is under way. ``enqueue`` and ``claim`` are the dialect's own,
+    where it has one.
     """
 
     def __init__(
@@ -44,14 +51,17 @@ class SqlQueue:
         *,
         data: Callable[[Execute], DataStore],
         wakeups: Callable[[Sequence[str]], Wakeups],
+        enqueue: Enqueue | None = None,
         claim: Claim | None = None,
     ) -> None:
         self._database, self._data, self._wakeups = database, data, wakeups
-        self._claim = claim or self._counted_claim
+        self._enqueue = enqueue or partial(sql_enqueue.enqueue, database)
+        self._claim: Claim = claim or partial(sql_claims.claim, database)
+        self._definitions = Definitions(database.dialect)
         self._queues = SqlQueues(database)
 
     def enqueue(self, requests: Sequence[Request]) -> Sequence[Enqueued]:
-        return sql_enqueue.enqueue(self._database, requests)
+        return self._enqueue(requests)
 
     def start(self, request: Request, *, worker: str, lease: timedelta) -> Delivery | Execution | None:
         return sql_enqueue.start(self._database, request, worker, lease)
@@ -59,8 +69,8 @@ class SqlQueue:
     def adopt(self, parent: Hold, request: Request, *, lease: timedelta) -> Delivery | Execution:
         return sql_adopting.adopt(self._database, parent, request, lease)
 
-    def claim(self, queues: Sequence[str], *, worker: str, lease: timedelta, limit: int) -> Claimed:
-        return self._claim(queues, worker, lease, limit)
+    def claim(self, queues: Sequence[str], *, worker: str, lease: timedelta, limit: int, ahead: int = 0) -> Claimed:
+        return self._claim(self._definitions, queues, worker, lease, limit, ahead)
 
     def take(self, execution_id: str, *, worker: str, lease: timedelta) -> Delivery | None:
         return sql_claims.take(self._database, execution_id, worker, lease)
@@ -74,12 +84,10 @@ class SqlQueue:
     def valid(self, holds: Sequence[Hold]) -> Sequence[Hold]:
         return sql_holds.valid(self._database, holds)
 
-    def own(self, hold: Hold, work: Callable[[Owned], T], *, exclusive: bool = False) -> T:
-        check = sql_holds.lock if exclusive else sql_holds.share
-
+    def own(self, hold: Hold, work: Callable[[Owned], T], *, exclusive: bool = False, brief: bool = False) -> T:
         def transaction(execute: Execute) -> T:
-            held = check(self._database, execute, hold)
-            result = work(SqlOwned(self._database, execute, held, self._data(execute)))
+            sql_holds.keep(self._database, execute, hold, alone=exclusive, brief=brief)
+            result = work(SqlOwned(self._database, execute, hold.execution_id, self._data(execute)))
             reach("own.before-commit")
             return result
 
@@ -91,6 +99,9 @@ class SqlQueue:
         self, hold: Hold, conclusion: Conclusion, entries: Entries = NOTHING, *, of: Execution | None = None
     ) -> Execution:
         return sql_concluding.conclude(self._database, hold, conclusion, entries, of)
+
+    def conclude_many(self, endings: Sequence[Ending]) -> Sequence[Execution | LeaseLost | StoreError]:
+        return sql_concluding.conclude_many(self._database, endings)
 
     def queues(self) -> Sequence[QueueInfo]:
         return self._queues.queues()
@@ -109,6 +120,3 @@ class SqlQueue:
 
     def wakeups(self, queues: Sequence[str]) -> Wakeups:
         return self._wakeups(queues)
-
-    def _counted_claim(self, queues: Sequence[str], worker: str, lease: timedelta, limit: int) -> Claimed:
-        return sql_claims.claim(self._database, queues, worker, lease, limit)

@@ -2,7 +2,8 @@
 
 Only the root of an execution is ever claimed. Who leaves an answer locks the root's row before he writes it, and looks
 whether it is suspended after that; who suspends an execution looks for answers with its row locked. So one of them
-sees the other.
+sees the other. The end of an execution is an answer that keeps nobody waiting: who suspends an execution locks the rows
+of what it waits for.
 """
 
 from __future__ import annotations
@@ -44,10 +45,25 @@ def wake(execute: Execute, dialect: str, roots: Collection[str]) -> set[str]:
     return {queue for (queue,) in rows}
 
 
+def waiting_for(execute: Execute, dialect: str, ended: Collection[str]) -> set[str]:
+    """The roots of what waits for the end of one of ``ended``."""
+    rows = execute(_WAITERS.format(ids=one_of(dialect, "ids")), {"ids": listed(dialect, ended)})
+    return {root for (root,) in rows}
+
+
+def wake_suspended(execute: Execute, dialect: str, roots: Collection[str]) -> set[str]:
+    """Make those of ``roots`` due now that are suspended, and waited for an end; gives their queues. One that runs is
+    passed by: it sees that end before it is suspended."""
+    if dialect == "postgresql" and roots:
+        values = {"ids": listed(dialect, roots)}
+        sql = _LOCK.format(ids=f"{one_of(dialect, 'ids')} AND state = 'suspended'") + LOCKED[dialect]
+        roots = [row[0] for row in execute(sql, values)]
+    return wake(execute, dialect, roots)
+
+
 def wake_after(execute: Execute, dialect: str, ended: Collection[str], parts_of: Collection[str]) -> set[str]:
     """Make due what waits for the end of one of ``ended``, and the roots ``parts_of`` whose parts they are; gives the
     queues of what is due now."""
-    rows = execute(_WAITERS.format(ids=one_of(dialect, "ids")), {"ids": listed(dialect, ended)})
-    roots = {root for (root,) in rows}.union(parts_of)
+    roots = waiting_for(execute, dialect, ended).union(parts_of)
     lock(execute, dialect, roots)
     return wake(execute, dialect, roots)

@@ -19,6 +19,7 @@ from flo.engine.environments.loading import Loaded
 from flo.engine.errors import FloError, InputInvalid, did_you_mean
 from flo.engine.events import Bus, Listener
 from flo.engine.executions import Execution
+from flo.engine.finishing import Finisher
 from flo.engine.housekeeping import Housekeeper
 from flo.engine.interpreter import Interpreter
 from flo.engine.isolation.steps import IsolatedSteps
@@ -65,7 +66,14 @@ class Flo:
         self._requests = Requests(registry, store.workflows, clock, vaults)
         self._isolation = IsolatedSteps(registry.source)
         self._runner = Runner(
-            store, Interpreter(registry), self._requests, clock, self.bus, self._renewer, self._isolation
+            store,
+            Interpreter(registry),
+            self._requests,
+            clock,
+            self.bus,
+            self._renewer,
+            self._isolation,
+            Finisher(store, clock),
         )
         self._housekeeper = Housekeeper(store, self._requests, clock)
         self._attendant = Attendant(self._runner, self._housekeeper)
@@ -152,11 +160,12 @@ class Flo:
     ) -> Sequence[Enqueued]:
         """As ``enqueue``, for many inputs: all or none. With a key, they get ``key-1``, ``key-2``, …"""
         asked = self._requests
-        found = asked.find(workflow) if isinstance(workflow, str) else self._find(workflow)
+        found = asked.find(workflow, options.kind) if isinstance(workflow, str) else self._find(workflow)
         requests = []
+        wanted, numbered = options, options.key is not None and len(initials) > 1
         for number, initial in enumerate(initials, 1):
-            numbered = options.key if options.key is None or len(initials) == 1 else f"{options.key}-{number}"
-            wanted = replace(options, key=numbered)
+            if numbered:
+                wanted = replace(options, key=f"{options.key}-{number}")
             if isinstance(found, str):
                 requests.append(asked.of_handler(found, initial, wanted))
             else:

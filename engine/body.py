@@ -1,4 +1,4 @@
-"""The work on one delivery, in a thread that can be given up, and the one who watches it."""
+"""The work on one delivery, in a thread that can be given up, and who watches it: another thread, or alarms."""
 
 from __future__ import annotations
 
@@ -22,39 +22,81 @@ GRACE_SECONDS: Final = 10.0
 
 
 class Body:
-    """The interpreter's work on one delivery. ``raised`` is what it came back with, if not with its ``output``."""
+    """The interpreter's work on one delivery. ``raised`` is what it came back with, if not with its ``output``.
+
+    Timeouts go by the machine's own time, so that a clock which is held still cannot keep a hanging run alive.
+    """
 
     def __init__(self, interpreter: Interpreter, frame: Frame) -> None:
         self._interpreter, self._frame = interpreter, frame
         self.done = False
         self.output: Json = None
         self.raised: BaseException | None = None
-        self._woken = threading.Event()
-        frame.cancellation.tell(self._woken.set)
+        self._settling = threading.Lock()
+        self._settled = False
 
     def run(
         self, *, timeout_seconds: float | None, grace_seconds: float, look: Callable[[], float | None] | None = None
     ) -> None:
-        """Work, until it is done or given up.
+        """Work in a thread of its own, until that is done or given up.
 
-        Timeouts go by the machine's own time, so that a clock which is held still cannot keep a hanging run alive.
         ``look`` is called now and then, in the thread that watches; it gives the seconds until it wants to be called
         again.
         """
+        cancellation, woken = self._frame.cancellation, threading.Event()
+        cancellation.tell(woken.set)
+
+        def work() -> None:
+            self._work()
+            woken.set()
+
         context = contextvars.copy_context()
-        threading.Thread(target=context.run, args=(self._work,), name="flo-run", daemon=True).start()
-        cancellation = self._frame.cancellation
+        threading.Thread(target=context.run, args=(work,), name="flo-run", daemon=True).start()
         try:
-            self._watch(cancellation, timeout_seconds, look)
+            self._watch(cancellation, woken, timeout_seconds, look)
         except BaseException:  # an interrupt of the waiting thread: what runs is stopped, and its end recorded
             cancellation.cancel()
-            self._give_time(grace_seconds)
+            self._give_time(woken, grace_seconds)
             raise
         if not self.done:
-            self._give_time(TIMEOUT_GRACE_SECONDS if cancellation.reason == "timed_out" else grace_seconds)
+            self._give_time(woken, _grace(cancellation, grace_seconds))
+        cancellation.hush()
+
+    def run_here(self, *, timeout_seconds: float | None, grace_seconds: float, given_up: Callable[[], None]) -> bool:
+        """Work in this thread; gives whether the end of it is the caller's to see to. Where it does not come to its
+        end in time, ``given_up`` is called, once and in another thread: then it is not."""
+        cancellation = self._frame.cancellation
+        alarms: list[threading.Timer] = []
+
+        def give_up() -> None:
+            if self._settle():
+                given_up()
+
+        def stop_soon() -> None:
+            alarms.append(_alarm(_grace(cancellation, grace_seconds), give_up))
+
+        cancellation.tell(stop_soon)
+        if timeout_seconds is not None:
+            alarms.append(_alarm(timeout_seconds, lambda: cancellation.cancel("timed_out")))
+        contextvars.copy_context().run(self._work)
+        mine = self._settle()
+        cancellation.hush()
+        for alarm in alarms:
+            alarm.cancel()
+        return mine
+
+    def _settle(self) -> bool:
+        """Whether this is the first one who sees to the end."""
+        with self._settling:
+            first, self._settled = not self._settled, True
+        return first
 
     def _watch(
-        self, cancellation: Cancellation, timeout_seconds: float | None, look: Callable[[], float | None] | None
+        self,
+        cancellation: Cancellation,
+        woken: threading.Event,
+        timeout_seconds: float | None,
+        look: Callable[[], float | None] | None,
     ) -> None:
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         while not self.done and not cancellation.event.is_set():
@@ -64,15 +106,15 @@ class Body:
                 cancellation.cancel("timed_out")
                 return
             waits = [seconds for seconds in (again, left) if seconds is not None]
-            self._woken.wait(min(waits) if waits else None)
+            woken.wait(min(waits) if waits else None)
 
-    def _give_time(self, seconds: float) -> None:
+    def _give_time(self, woken: threading.Event, seconds: float) -> None:
         """Let what was asked to stop come to its end."""
         deadline = time.monotonic() + seconds
         while not self.done and (left := deadline - time.monotonic()) > 0:
-            self._woken.clear()
+            woken.clear()
             if not self.done:
-                self._woken.wait(left)
+                woken.wait(left)
 
     def _work(self) -> None:
         try:
@@ -84,4 +126,16 @@ class Body:
             self.raised = error
         finally:
             self.done = True
-            self._woken.set()
+
+
+def _grace(cancellation: Cancellation, seconds: float) -> float:
+    """How long a run has that was asked to stop."""
+    return TIMEOUT_GRACE_SECONDS if cancellation.reason == "timed_out" else seconds
+
+
+def _alarm(seconds: float, act: Callable[[], None]) -> threading.Timer:
+    """Do something in so many seconds, in a thread that does not keep the process."""
+    timer = threading.Timer(max(seconds, 0.0), act)
+    timer.daemon = True
+    timer.start()
+    return timer

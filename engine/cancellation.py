@@ -33,6 +33,11 @@ class Cancellation:
         if made:
             told()
 
+    def hush(self) -> None:
+        """Call nobody any more: the work has ended, and what was to be told of a request goes with it."""
+        with self._lock:
+            self._told = []
+
     def inner(self) -> Cancellation:
         """A cancellation of its own for a part of the work, also cancelled by this one."""
         made = Cancellation()

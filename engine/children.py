@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final, Protocol
@@ -45,7 +44,8 @@ class Children:
     requests: Requests
     work: Work
     lease: timedelta
-    _failed: Counter[str] = field(default_factory=Counter)
+    _failed: dict[str, int] = field(default_factory=dict)
+    """How often a child at a step has failed, by its path."""
 
     def run_child(self, frame: Frame, path: str, target: str | JsonObject, initial: JsonObject) -> JsonObject:
         """Run a workflow as the child at the step ``path``; gives what it returned. Raises ``StepFailed`` as the child
@@ -55,7 +55,7 @@ class Children:
             raise StepFailed(self._too_deep(frame, target), code="too_deep", retryable=False)
         clock = frame.run.clock
         request = patiently(clock, "read a workflow", lambda doubt: self._request(frame, target, initial))
-        tries = self._failed[path]
+        tries = self._failed.get(path, 0)
         at = path if not tries else f"{path}#{tries + 1}"
         request = replace(request, parent_id=execution.id, parent_path=at, trigger="sub-workflow")
         kept, vault = self.requests.vaults.stored(request), frame.run.vault
@@ -149,7 +149,7 @@ class Children:
     def _result(self, path: str, child: Execution, output: Json) -> JsonObject:
         if child.state in _DONE:
             return output if isinstance(output, dict) else {}
-        self._failed[path] += 1
+        self._failed[path] = self._failed.get(path, 0) + 1
         error: JsonObject = child.error or {}
         why = error.get("message", "no reason is kept")
         message = f"{_name(child)} (execution {child.id}) ended {child.state}: {why}"

@@ -33,8 +33,8 @@ class Deputy(Protocol):
     """A process that renews the same claims: it goes on while this one's interpreter is blocked by one of its
     threads."""
 
-    def add(self, number: int, claim: Claim, wait: float) -> None:
-        """Renew a claim, the first time in ``wait`` seconds. Never raises, and never waits long."""
+    def add(self, claims: Mapping[int, Claim], wait: float) -> None:
+        """Renew claims, by their numbers, the first time in ``wait`` seconds. Never raises, and never waits long."""
 
     def remove(self, numbers: Sequence[int]) -> None:
         """Renew these no more. Never raises."""
@@ -87,21 +87,29 @@ class Renewer:
     def hold(self, hold: Hold, lease: timedelta, on_lost: Callable[[], None] | None = None) -> None:
         """Renew a lease until it is dropped. ``on_lost`` is called once, from a thread, if it is found to be lost. What
         is held already stays as it is."""
-        with self._lock:
-            if hold.token in self._leases:
-                return
-            number = next(self._numbers)
-            self._leases[hold.token] = number
-            if on_lost is not None:
-                self._calls[number] = on_lost
-            self._add(number, Lease(hold, lease))
+        self.hold_all({hold: on_lost}, lease)
 
-    def drop(self, hold: Hold) -> None:
-        """Stop renewing a lease: its claim has ended. What is not held is no mistake."""
+    def hold_all(self, holds: Mapping[Hold, Callable[[], None] | None], lease: timedelta) -> None:
+        """As ``hold``, for claims that were made together, each with its call."""
         with self._lock:
-            number = self._leases.pop(hold.token, None)
-            if number is not None:
-                self._forget([number])
+            claims: dict[int, Claim] = {}
+            for hold, on_lost in holds.items():
+                if hold.token in self._leases:
+                    continue
+                number = next(self._numbers)
+                self._leases[hold.token] = number
+                if on_lost is not None:
+                    self._calls[number] = on_lost
+                claims[number] = Lease(hold, lease)
+            if claims:
+                self._add(claims)
+
+    def drop(self, *holds: Hold) -> None:
+        """Stop renewing leases: their claims have ended. What is not held is no mistake."""
+        with self._lock:
+            found = (self._leases.pop(hold.token, None) for hold in holds)
+            if numbers := [number for number in found if number is not None]:
+                self._forget(numbers)
 
     def keep(self, table: str, rows: Mapping[str, int], *, holder: str, every: float) -> None:
         """Renew ``rows`` (key: ``claimCount`` of the claim) every so many seconds until they are let go."""
@@ -110,7 +118,7 @@ class Renewer:
         with self._lock:
             number = next(self._numbers)
             self._rows.setdefault(holder, []).append(number)
-            self._add(number, Rows(table, holder, dict(rows), every))
+            self._add({number: Rows(table, holder, dict(rows), every)})
 
     def let_go(self, holder: str) -> None:
         """Stop renewing what ``holder`` claimed: its execution has ended."""
@@ -168,21 +176,23 @@ class Renewer:
             deputy.close()
         self._upkeep.close()
 
-    def _add(self, number: int, claim: Claim) -> None:
+    def _add(self, claims: Mapping[int, Claim]) -> None:
+        """Renew claims of one kind and period."""
+        period = next(iter(claims.values())).period
         if self._deputy is None:
-            self._plan(claim)
-        self._claims[number] = claim
-        self._upkeep.add(number, claim)
+            self._plan(period)
+        self._claims.update(claims)
+        self._upkeep.add(claims)
         if self._deputy is not None:
-            self._deputy.add(number, claim, claim.period)
+            self._deputy.add(claims, period)
 
-    def _plan(self, claim: Claim) -> None:
+    def _plan(self, period: float) -> None:
         """Have a process started when it is worth its price: at once for what is renewed often, for the thread may
         never have its turn again; else when something has been held for a while."""
         if self._start is None or self._closed or self._failures >= MAX_FAILURES:
             return
         now = self._clock.monotonic()
-        if claim.period < EAGER_SECONDS and now >= self._not_before:
+        if period < EAGER_SECONDS and now >= self._not_before:
             self._start_process()
             self._unsettled = True
         elif not self._planned:
@@ -199,8 +209,8 @@ class Renewer:
                 return
             self._deputy = deputy
             self._upkeep.stand_by()
-            for number, claim in self._claims.items():  # how long ago they were renewed is not known here
-                deputy.add(number, claim, 0.0)
+            if self._claims:  # how long ago they were renewed is not known here
+                deputy.add(self._claims, 0.0)
 
     def _start_at(self, due: float) -> None:
         self._planned = True

@@ -1,9 +1,9 @@
 """The process that renews claims where their owner's interpreter may be blocked, and the owner's end of its pipe.
 
 ``python -m flo.engine.renewal_process``. Lines of JSON, in: ``{"open": "module:function", "url", "parent"}`` first,
-then ``{"add": number, "due", "lease", "hold"}`` or with ``"rows"``, and ``{"remove": [numbers]}``; out: ``{"ready"}``,
-``{"renewed", "lost"}`` and ``{"log", "level"}``. ``due`` is on the machine's monotonic clock, which all its processes
-share. It ends when its input does: with its owner, however that dies.
+then ``{"add": {number: {"lease", "hold"}}, "due"}`` or with ``"rows"``, and ``{"remove": [numbers]}``; out:
+``{"ready"}``, ``{"renewed", "lost"}`` and ``{"log", "level"}``. ``due`` is on the machine's monotonic clock, which all
+its processes share. It ends when its input does: with its owner, however that dies.
 """
 
 from __future__ import annotations
@@ -86,9 +86,10 @@ class RenewalProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def add(self, number: int, claim: Claim, wait: float) -> None:
-        """Renew a claim, the first time in ``wait`` seconds."""
-        self._send({"add": number, "due": time.monotonic() + wait, **_claim_as_json(claim)})
+    def add(self, claims: Mapping[int, Claim], wait: float) -> None:
+        """Renew claims, by their numbers, the first time in ``wait`` seconds."""
+        added = {number: _claim_as_json(claim) for number, claim in claims.items()}
+        self._send({"add": added, "due": time.monotonic() + wait})
 
     def remove(self, numbers: Sequence[int]) -> None:
         """Renew these no more."""
@@ -203,7 +204,8 @@ def _work(first: Mapping[str, Any], lines: SimpleQueue[bytes]) -> None:
         while True:
             message = json.loads(lines.get())
             if "add" in message:
-                upkeep.add(message["add"], _claim_from_json(message), due=message["due"])
+                added = {int(number): _claim_from_json(claim) for number, claim in message["add"].items()}
+                upkeep.add(added, due=message["due"])
             else:
                 upkeep.remove(message["remove"])
     except Exception as error:

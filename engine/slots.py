@@ -1,14 +1,15 @@
-"""The executions that a worker runs at the moment, each in a thread of its own."""
+"""The executions that a worker has: those that run, each in a thread, those that wait for one, and those that end."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Final, Protocol
 
 from flo.engine.cancellation import Cancellation
@@ -17,6 +18,8 @@ from flo.engine.errors import StoreError
 from flo.engine.events import Bus, ClaimEnded
 from flo.engine.executions import Execution, ExecutionState
 from flo.engine.jobs import Delivery, Hold
+from flo.engine.lifecycle import Told
+from flo.engine.pace import Pace
 from flo.engine.renewal import Renewer
 from flo.engine.values import JsonObject
 
@@ -25,14 +28,21 @@ log = logging.getLogger("flo.worker")
 LOST: Final = "lost"
 GIVEN_BACK: Final = ExecutionState.PENDING.value
 
+MOST_ENDING: Final = 500
+"""Nothing more is claimed while so many ends wait to be written."""
+
+IDLE_SECONDS: Final = 5.0
+"""A thread that has had nothing to run for so long ends."""
+
+_DROP_TOGETHER: Final = 50
+
 
 class Deliver(Protocol):
     """Runs what a worker has claimed."""
 
-    def deliver(self, delivery: Delivery, cancellation: Cancellation) -> Execution | None:
-        """Run a delivery until its claim ends, and write how; gives the execution as it then stands, None where the
-        claim was lost. Returns though a body hangs that was given up. Raises ``StoreError`` where the end could not be
-        written."""
+    def deliver(self, delivery: Delivery, cancellation: Cancellation, told: Told) -> None:
+        """Run a delivery until its work ends, and have it written how: ``told`` hears of it. May raise what
+        ``told.failed`` would be called with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +57,40 @@ class Tally:
         return dict(self.counts)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Slot:
-    """One execution that runs, since ``started`` on the clock."""
+    """One execution of the worker, and what is told of it."""
 
-    delivery: Delivery
-    cancellation: Cancellation
-    started: float
+    def __init__(self, slots: Slots, delivery: Delivery, now: float) -> None:
+        self.slots, self.delivery = slots, delivery
+        self.cancellation = Cancellation()
+        self.since = now
+        """When it came, or began to run; on the machine's clock."""
+        self.begun = 0.0
+        """When it began to run, on the engine's clock."""
+        self.stuck = False
+
+    def ended(self, execution: Execution | None) -> None:
+        self.slots._end(self, execution)
+
+    def failed(self, error: BaseException) -> None:
+        name = self.delivery.execution.id
+        if isinstance(error, StoreError):
+            said = "how execution %s ended cannot be written, it is delivered again when its lease runs out: %s"
+            log.warning(said, name, error)
+        else:  # a mistake of the engine must not cost the worker its slot
+            log.error("execution %s: its worker failed", name, exc_info=error)
+        self.slots._end(self, None)
+
+    def given_up(self) -> None:
+        self.slots._replace_thread(self)
 
 
 class Slots:
-    """Up to ``size`` executions that run at once. Their leases are renewed until their claims have ended; each end is
-    announced, and then ``freed`` called. Threads are daemons: one that hangs does not keep the process."""
+    """Up to ``size`` executions that run at once, and more that wait for a place where executions are short.
+
+    The leases of all of them are renewed until their claims have ended; each end is announced. ``wanting`` is called
+    when there is room for more. Threads are daemons: one that hangs does not keep the process.
+    """
 
     def __init__(
         self,
@@ -69,44 +101,56 @@ class Slots:
         *,
         size: int,
         lease: timedelta,
-        freed: Callable[[], None],
+        wanting: Callable[[], None],
     ) -> None:
         self._runner, self._renewer, self._clock, self._bus = runner, renewer, clock, bus
-        self._size, self._lease, self._freed = size, lease, freed
+        self._size, self._lease, self._wanting = size, lease, wanting
+        self._pace = Pace(size)
         self._taken: dict[str, _Slot] = {}
-        """By the claim's token."""
+        """All of them, by the claim's token."""
+        self._waiting: deque[_Slot] = deque()
+        self._running: dict[str, _Slot] = {}
+        self._threads = self._idle = 0
+        self._over: list[Hold] = []
+        """Claims that have ended, whose leases are not renewed soon."""
         self._counts: Counter[str] = Counter()
-        self._changed = threading.Condition()
-        self._woken = False
-
-    @property
-    def free(self) -> int:
-        """How many more can be started."""
-        with self._changed:
-            return self._size - len(self._taken)
+        lock = threading.Lock()
+        self._changed, self._work = threading.Condition(lock), threading.Condition(lock)
+        self._woken = self._told = self._closed = False
 
     @property
     def busy(self) -> bool:
-        """Whether any is taken."""
+        """Whether it has any."""
         return bool(self._taken)
 
-    def start(self, delivery: Delivery) -> None:
-        """Run a delivery in a thread."""
-        slot = _Slot(delivery, Cancellation(), self._clock.monotonic())
+    def room(self) -> tuple[int, int]:
+        """How many more can be started, and how many more can wait for a place. Whoever asks is told of room that comes
+        after that."""
         with self._changed:
-            self._taken[delivery.hold.token] = slot
-        self._renewer.hold(delivery.hold, self._lease, lambda: slot.cancellation.cancel("lost"))
-        name = f"flo-execution-{delivery.execution.id}"
-        threading.Thread(target=self._serve, args=(slot,), name=name, daemon=True).start()
+            self._told = False
+            return self._room()
+
+    def start(self, deliveries: Sequence[Delivery]) -> None:
+        """Run deliveries, in order, as soon as there are places."""
+        now = time.monotonic()
+        slots = [_Slot(self, delivery, now) for delivery in deliveries]
+        with self._changed:
+            self._taken.update((slot.delivery.hold.token, slot) for slot in slots)
+        on_lost = {slot.delivery.hold: partial(slot.cancellation.cancel, "lost") for slot in slots}
+        self._renewer.hold_all(on_lost, self._lease)
+        with self._changed:
+            self._waiting.extend(slots)
+            self._work.notify(len(slots))
+            self._see_to_threads()
 
     def renew(self, delivery: Delivery) -> None:
         """Renew the lease of a delivery that is to run later."""
         self._renewer.hold(delivery.hold, self._lease)
 
     def holds(self) -> Sequence[Hold]:
-        """The claims of what runs."""
+        """The claims of what runs, or waits for a place."""
         with self._changed:
-            return [slot.delivery.hold for slot in self._taken.values()]
+            return [slot.delivery.hold for slot in (*self._running.values(), *self._waiting)]
 
     def lose(self, holds: Sequence[Hold]) -> None:
         """Stop those whose claims are not valid any more."""
@@ -118,19 +162,35 @@ class Slots:
     def release(self) -> None:
         """Ask all to stop and to give their executions back."""
         with self._changed:
-            slots = tuple(self._taken.values())
+            slots = tuple(self._running.values())
         for slot in slots:
             slot.cancellation.cancel("released")
 
-    def abandon(self) -> Sequence[Hold]:
-        """Leave what still runs to itself: its slot is free, its lease is not renewed, what it does later is not
-        counted. Gives the claims, which are the caller's to end."""
+    def withdraw(self, seconds: float = 0.0) -> Sequence[Hold]:
+        """Take out what has waited for a place for so long. Gives the claims, which are the caller's to end."""
+        since = time.monotonic() - seconds
         with self._changed:
-            holds = [slot.delivery.hold for slot in self._taken.values()]
+            slots = [slot for slot in self._waiting if slot.since <= since]
+            for slot in slots:
+                self._waiting.remove(slot)
+                del self._taken[slot.delivery.hold.token]
+            self._changed.notify_all()
+        return self._dropped(slots)
+
+    def abandon(self) -> Sequence[Hold]:
+        """Leave what there still is to itself: what it does later is not counted. Gives the claims, which are the
+        caller's to end."""
+        with self._changed:
+            slots = list(self._taken.values())
             self._taken.clear()
-        for hold in holds:
-            self._renewer.drop(hold)
-        return holds
+            self._waiting.clear()
+        return self._dropped(slots)
+
+    def close(self) -> None:
+        """Let the threads end that run nothing."""
+        with self._changed:
+            self._closed = True
+            self._work.notify_all()
 
     def count(self, outcome: str) -> None:
         """Add one to the tally."""
@@ -142,14 +202,14 @@ class Slots:
             return Tally(dict(self._counts))
 
     def wait(self, seconds: float) -> None:
-        """Wait until a slot comes free, ``wake`` is called, or so many seconds have passed."""
+        """Wait until there is room for more, ``wake`` is called, or so many seconds have passed."""
         with self._changed:
             if not self._woken:
                 self._changed.wait(seconds)
             self._woken = False
 
     def wait_idle(self, seconds: float, enough: threading.Event | None = None) -> None:
-        """Wait until none is taken, ``enough`` is set, or so many seconds of the machine's time have passed."""
+        """Wait until it has none, ``enough`` is set, or so many seconds of the machine's time have passed."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while self._taken and (left := deadline - time.monotonic()) > 0:
@@ -163,22 +223,78 @@ class Slots:
             self._woken = True
             self._changed.notify_all()
 
-    def _serve(self, slot: _Slot) -> None:
-        execution: Execution | None = None
-        hold = slot.delivery.hold
-        try:
-            execution = self._runner.deliver(slot.delivery, slot.cancellation)
-        except StoreError as error:
-            log.warning(
-                "how execution %s ended cannot be written, it is delivered again when its lease runs out: %s",
-                hold.execution_id,
-                error,
-            )
-        except BaseException:  # a mistake of the engine must not cost the worker its slot
-            log.exception("execution %s: its worker failed", hold.execution_id)
-        finally:
-            self._renewer.drop(hold)
-            self._end(slot, execution)
+    def _room(self) -> tuple[int, int]:
+        free = max(self._size - len(self._running) - len(self._waiting), 0)
+        ending = len(self._taken) - len(self._running) - len(self._waiting)
+        if ending >= MOST_ENDING:
+            return 0, 0
+        wanted = self._pace.wanted([slot.since for slot in self._running.values()])
+        if not free and 2 * len(self._waiting) > wanted:  # few claims that take many each
+            return 0, 0
+        return free, max(wanted - len(self._waiting) - free, 0)
+
+    def _see_to_threads(self) -> None:
+        """Start a thread if something waits that no thread will take. Each that takes something looks after the
+        next."""
+        if len(self._waiting) > self._idle and self._threads < self._size:
+            self._threads += 1
+            name = f"flo-slot-{self._threads}"
+            threading.Thread(target=self._serve, name=name, daemon=True).start()
+
+    def _serve(self) -> None:
+        """Run what waits, one after the other."""
+        while (slot := self._next()) is not None:
+            try:
+                self._runner.deliver(slot.delivery, slot.cancellation, slot)
+            except BaseException as error:
+                slot.failed(error)
+            if not self._leave(slot):
+                return
+
+    def _next(self) -> _Slot | None:
+        """The next one to run; None where the thread is not needed any more."""
+        with self._changed:
+            self._idle += 1
+            try:
+                while not self._waiting:
+                    if self._closed or not (self._work.wait(IDLE_SECONDS) or self._waiting):
+                        self._threads -= 1
+                        return None
+                slot = self._waiting.popleft()
+            finally:
+                self._idle -= 1
+            self._running[slot.delivery.hold.token] = slot
+            slot.since, slot.begun = time.monotonic(), self._clock.monotonic()
+            self._see_to_threads()
+            self._want_more()
+            return slot
+
+    def _leave(self, slot: _Slot) -> bool:
+        """A thread has done with an execution; gives whether it goes on."""
+        with self._changed:
+            if slot.stuck:
+                return False
+            del self._running[slot.delivery.hold.token]
+            self._pace.ran(time.monotonic() - slot.since)
+            self._want_more()
+            return True
+
+    def _replace_thread(self, slot: _Slot) -> None:
+        """Its thread may hang for ever: another one takes the place."""
+        with self._changed:
+            if self._running.pop(slot.delivery.hold.token, None) is not None:
+                slot.stuck = True
+                self._threads -= 1
+                self._see_to_threads()
+                self._want_more()
+
+    def _want_more(self) -> None:
+        """Let the worker know if there is room, once until it asks how much."""
+        if not self._told and any(self._room()):
+            self._told = True
+            self._wanting()
+            self._woken = True
+            self._changed.notify_all()
 
     def _end(self, slot: _Slot, execution: Execution | None) -> None:
         hold = slot.delivery.hold
@@ -186,13 +302,28 @@ class Slots:
             if hold.token not in self._taken:  # abandoned
                 return
         try:
-            shown = execution or slot.delivery.execution
-            duration = (self._clock.monotonic() - slot.started) * 1000
-            self._bus.announce(ClaimEnded(shown, duration, lost=execution is None))
+            duration = (self._clock.monotonic() - slot.begun) * 1000
+            self._bus.announce(ClaimEnded(execution or slot.delivery.execution, duration, lost=execution is None))
         finally:
+            self._renewals_end(hold)
             with self._changed:
                 if self._taken.pop(hold.token, None) is not None:
                     self._counts[LOST if execution is None else execution.state.value] += 1
-                self._freed()  # under the lock: whoever waits for the slot may close what this wakes
-                self._woken = True
-                self._changed.notify_all()
+                if not self._taken:
+                    self._wanting()  # under the lock: whoever waits for the end may close what this wakes
+                    self._woken = True
+                    self._changed.notify_all()
+
+    def _renewals_end(self, hold: Hold) -> None:
+        """Stop renewing a lease, together with others: it is not due soon."""
+        with self._changed:
+            self._over.append(hold)
+            if len(self._over) < _DROP_TOGETHER and len(self._taken) > len(self._over):
+                return
+            over, self._over = self._over, []
+        self._renewer.drop(*over)
+
+    def _dropped(self, slots: Sequence[_Slot]) -> Sequence[Hold]:
+        holds = [slot.delivery.hold for slot in slots]
+        self._renewer.drop(*holds)
+        return holds

@@ -119,12 +119,14 @@ class Upkeep:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def add(self, number: int, claim: Claim, *, due: float | None = None) -> None:
-        """Renew a claim from now on. ``due`` is on ``clock.monotonic()``; without it, it is due after its period."""
+    def add(self, claims: Mapping[int, Claim], *, due: float | None = None) -> None:
+        """Renew claims, by their numbers, from now on. ``due`` is on ``clock.monotonic()``; without it, each is due
+        after its period."""
         with self._changed:
-            due = self._clock.monotonic() + claim.period * self._lag if due is None else due
-            self._kept[number] = _Kept(number, claim, due)
-            self._wake(due)
+            now = self._clock.monotonic()
+            for number, claim in claims.items():
+                self._kept[number] = _Kept(number, claim, now + claim.period * self._lag if due is None else due)
+            self._wake(min((self._kept[number].due for number in claims), default=math.inf))
 
     def remove(self, numbers: Iterable[int]) -> None:
         """Renew these no more."""

@@ -102,6 +102,7 @@ class Worker:
         finally:
             over.set()
             shift.wind_down(grace, now)
+            slots.close()
             wakeups.close()
         return slots.tally()
 
@@ -113,7 +114,7 @@ class Worker:
             self._bus,
             size=self.concurrency,
             lease=self.lease,
-            freed=wakeups.wake,
+            wanting=wakeups.wake,
         )
 
     def _keep_house(self, over: threading.Event) -> None:
@@ -150,7 +151,7 @@ class _Shift:
             self._burying.attempt()
             if self._slots.busy:
                 self._checking.attempt()
-            if self._slots.free and not stop.is_set():
+            if any(self._slots.room()) and not stop.is_set():
                 self._claiming.attempt()
             if drain and not self._slots.busy and self._suspect is None:
                 self._asking.attempt()
@@ -165,6 +166,8 @@ class _Shift:
 
     def wind_down(self, grace: float, now: threading.Event | None) -> None:
         """Let what runs end for ``grace`` seconds, and give the rest back."""
+        for hold in self._slots.withdraw():
+            self._give_back(hold)
         if self._suspect is not None:
             self._give_back(self._suspect.hold)
         deadline = time.monotonic() + grace
@@ -192,7 +195,7 @@ class _Shift:
     def _sleep(self, drain: bool) -> None:
         """Sleep until there is something to do. With every slot taken nothing that comes due is of interest."""
         chores = [self._burying, *([self._checking] if self._slots.busy else [])]
-        if not self._slots.free:
+        if not any(self._slots.room()):
             self._slots.wait(min(chore.wait() for chore in chores))
             return
         chores += [self._claiming, *([self._asking] if drain and not self._slots.busy else [])]
@@ -202,15 +205,15 @@ class _Shift:
     def _claim(self) -> float:
         if self._runs_alone():
             return CHECK_SECONDS
-        free = self._slots.free
-        worker = self._worker
+        worker, (free, ahead) = self._worker, self._slots.room()
+        if not (free or ahead):  # what waits has not been begun as fast as it was thought
+            return 0.0
         self._claimed_at = time.monotonic()
-        claimed = self._store.queue.claim(worker.queues, worker=worker.id, lease=worker.lease, limit=free)
-        for delivery in claimed.deliveries:
-            self._begin(delivery)
+        claimed = self._store.queue.claim(worker.queues, worker=worker.id, lease=worker.lease, limit=free, ahead=ahead)
+        self._begin(claimed.deliveries)
         if claimed.deliveries:
             self._asking.hasten()
-        if len(claimed.deliveries) == free:
+        if len(claimed.deliveries) >= max(free, 1):
             return 0.0
         pause = around(POLL_SECONDS)
         if claimed.next_due is None:
@@ -220,15 +223,17 @@ class _Shift:
         shortest = _SHORTEST_WAIT * 2.0 ** min(self._empty_claims, 10)
         return min(pause, max(shortest, (claimed.next_due - self._store.data.now()).total_seconds()))
 
-    def _begin(self, delivery: Delivery) -> None:
-        """Run a delivery; a suspect one when it can be alone, and one of those at a time."""
-        if delivery.execution.expiries < SUSPECT:
-            self._slots.start(delivery)
-        elif self._suspect is None:
-            self._suspect = delivery
-            self._slots.renew(delivery)
-        else:
-            self._give_back(delivery.hold)
+    def _begin(self, deliveries: Sequence[Delivery]) -> None:
+        """Run deliveries; a suspect one when it can be alone, and one of those at a time."""
+        self._slots.start([delivery for delivery in deliveries if delivery.execution.expiries < SUSPECT])
+        for suspect in deliveries:
+            if suspect.execution.expiries < SUSPECT:
+                continue
+            if self._suspect is None:
+                self._suspect = suspect
+                self._slots.renew(suspect)
+            else:
+                self._give_back(suspect.hold)
 
     def _runs_alone(self) -> bool:
         """Whether nothing is to be claimed, since a suspect execution runs alone, or waits for that."""
@@ -240,7 +245,7 @@ class _Shift:
             log.warning(
                 "execution %s has lost %d workers: it runs alone", suspect.execution.id, suspect.execution.expiries
             )
-            self._slots.start(suspect)
+            self._slots.start([suspect])
         return self._alone
 
     def _bury(self) -> float:
@@ -252,7 +257,10 @@ class _Shift:
         return 0.0 if len(ended) >= _BURY_LIMIT else around(BURY_SECONDS)
 
     def _check(self) -> float:
-        """Find out which claims are not valid any more: taken over, or cancelled from elsewhere."""
+        """Find out which claims are not valid any more: taken over, or cancelled from elsewhere. What has waited for
+        long, since others took longer than those before, is given back for others to run."""
+        for hold in self._slots.withdraw(CHECK_SECONDS):
+            self._give_back(hold)
         holds = self._slots.holds()
         valid = {hold.token for hold in self._store.queue.valid(holds)} if holds else set()
         self._slots.lose([hold for hold in holds if hold.token not in valid])

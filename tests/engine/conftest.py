@@ -28,6 +28,7 @@ from flo.testing import FrozenClock
 
 from .delivering import House
 from .environment_world import OLD, World
+from .shops import Make, Shop
 
 OBJECT: JsonObject = {"type": "object"}
 
@@ -185,3 +186,17 @@ def store(store_url: str) -> Iterator[Store]:
 @pytest.fixture
 def keyring(store_url: str) -> Keyring:
     return open_keyring(store_url, {KEY_VARIABLE: OLD} if store_url.startswith("postgres") else {})
+
+
+@pytest.fixture
+def shop() -> Iterator[Make]:
+    """Makes workers, which are stopped when the test ends."""
+    made: list[Shop] = []
+
+    def make(store: Store, **settings: Any) -> Shop:
+        made.append(Shop(store, **settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

@@ -13,6 +13,7 @@ from flo.engine.cancellation import Cancellation
 from flo.engine.errors import StepFailed, StoreUnavailable
 from flo.engine.events import Bus, StepEnded, StepStarted
 from flo.engine.executions import Execution, StepRecord
+from flo.engine.finishing import Finisher
 from flo.engine.interpreter import Interpreter
 from flo.engine.isolation.steps import IsolatedSteps
 from flo.engine.jobs import LEASE, Delivery, JobOptions
@@ -147,6 +148,7 @@ class Owner:
             Bus(self._hear),
             self.renewer,
             IsolatedSteps(self.registry.source),
+            Finisher(facade, clock),
             grace_seconds=0.1,
         )
 
@@ -154,7 +156,7 @@ class Owner:
         """Work on a delivery, or on what is due; None where the owner died, or lost its claim."""
         delivery = delivery or self.house.claim()
         try:
-            return self.runner.deliver(delivery, cancellation or Cancellation())
+            return self.runner.work(delivery, cancellation or Cancellation()).execution
         except Died:
             return None
         finally:

@@ -274,8 +274,8 @@ class Stub:
         self.closed = False
         self.waited = 0.0
 
-    def add(self, number: int, claim: Claim, wait: float) -> None:
-        self.added.append((number, claim, wait))
+    def add(self, claims: Mapping[int, Claim], wait: float) -> None:
+        self.added += [(number, claim, wait) for number, claim in claims.items()]
 
     def remove(self, numbers: Sequence[int]) -> None:
         self.removed += numbers

@@ -79,12 +79,12 @@ def held(store: Store, lease: float = 30) -> Hold:
 
 def test_it_renews_a_lease_and_says_so_until_it_is_dropped(store: Store, process: RenewalProcess, heard: Heard) -> None:
     hold = held(store, 1)
-    process.add(7, Lease(hold, timedelta(seconds=1)), 0.0)
+    process.add({7: Lease(hold, timedelta(seconds=1))}, 0.0)
     for _ in range(6):  # longer than the lease
         assert heard.turns.get(timeout=PATIENCE) == Turn([7], [])
     assert store.queue.valid([hold]) == [hold]
     process.remove([7])
-    process.add(8, Lease(held(store), timedelta(seconds=0.1)), 0.0)
+    process.add({8: Lease(held(store), timedelta(seconds=0.1))}, 0.0)
     while (turn := heard.turns.get(timeout=PATIENCE)).renewed == [7]:  # a turn that was under way
         pass
     assert turn == Turn([8], [])
@@ -93,7 +93,7 @@ def test_it_renews_a_lease_and_says_so_until_it_is_dropped(store: Store, process
 def test_it_renews_rows_and_tells_those_that_are_lost(store: Store, process: RenewalProcess, heard: Heard) -> None:
     store.data.set("t", "k", {"status": "pending"})
     [row] = store.data.claim("t", EVERY, (), limit=1, holder="me", changes=())
-    process.add(1, Rows("t", "me", {row.key: row.claim_count}, 0.05), 0.0)
+    process.add({1: Rows("t", "me", {row.key: row.claim_count}, 0.05)}, 0.0)
     assert heard.turns.get(timeout=PATIENCE) == Turn([1], [])
     store.data.claim("t", EVERY, (), limit=1, holder="thief", changes=())
     while (turn := heard.turns.get(timeout=PATIENCE)) == Turn([1], []):
@@ -104,7 +104,7 @@ def test_it_renews_rows_and_tells_those_that_are_lost(store: Store, process: Ren
 def test_a_lease_that_is_lost_is_told(store: Store, process: RenewalProcess, heard: Heard) -> None:
     hold = held(store)
     store.executions.cancel(hold.execution_id)
-    process.add(1, Lease(hold, timedelta(seconds=30)), 0.0)
+    process.add({1: Lease(hold, timedelta(seconds=30))}, 0.0)
     assert heard.turns.get(timeout=PATIENCE) == Turn([], [1])
 
 
@@ -113,7 +113,7 @@ def test_the_password_is_on_no_command_line(process: RenewalProcess, postgres_se
 
 
 def test_it_leaves_signals_to_its_owner(store: Store, process: RenewalProcess, heard: Heard) -> None:
-    process.add(1, Lease(held(store), timedelta(seconds=0.1)), 0.0)
+    process.add({1: Lease(held(store), timedelta(seconds=0.1))}, 0.0)
     heard.turns.get(timeout=PATIENCE)
     for number in (signal.SIGINT, signal.SIGTERM):
         os.kill(process.pid, number)
@@ -131,7 +131,7 @@ def test_it_is_waited_for_until_it_is_ready_or_has_ended(process: RenewalProcess
 def test_its_death_is_told(process: RenewalProcess, heard: Heard) -> None:
     os.kill(process.pid, signal.SIGKILL)
     assert heard.ends.get(timeout=PATIENCE) == "signal 9"
-    process.add(1, Rows("t", "me", {"k": 1}, 1), 0.0)
+    process.add({1: Rows("t", "me", {"k": 1}, 1)}, 0.0)
     process.remove([1])
 
 
@@ -147,7 +147,7 @@ def test_one_that_reads_no_more_is_given_up(
 ) -> None:
     monkeypatch.setattr("flo.engine.renewal_process.SEND_SECONDS", 0.05)
     os.kill(process.pid, signal.SIGSTOP)
-    process.add(1, Rows("t", "me", {f"key-{number}": 1 for number in range(200_000)}, 60), 0.0)
+    process.add({1: Rows("t", "me", {f"key-{number}": 1 for number in range(200_000)}, 60)}, 0.0)
     assert heard.ends.get(timeout=PATIENCE) == "signal 9"
 
 
@@ -155,7 +155,7 @@ def test_a_claim_of_many_rows_goes_through_the_pipe(store: Store, process: Renew
     store.data.set("t", "last", {"status": "pending"})
     [row] = store.data.claim("t", EVERY, (), limit=1, holder="me", changes=())
     rows = {f"ключ-{number}": 1 for number in range(20_000)} | {row.key: row.claim_count}
-    process.add(1, Rows("t", "me", rows, 60), 0.0)
+    process.add({1: Rows("t", "me", rows, 60)}, 0.0)
     assert heard.turns.get(timeout=PATIENCE) == Turn([1], [])
 
 

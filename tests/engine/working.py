@@ -19,8 +19,9 @@ from typing import Any
 from flo.engine.cancellation import Cancellation
 from flo.engine.clock import SystemClock
 from flo.engine.events import Bus
-from flo.engine.executions import Execution, ExecutionState
+from flo.engine.executions import ExecutionState
 from flo.engine.jobs import Again, Conclusion, Delivery, Ended, LeaseLost, Released, Request
+from flo.engine.lifecycle import Told
 from flo.engine.renewal import Renewer
 from flo.engine.stores.store import Store
 from flo.engine.worker import Worker
@@ -52,7 +53,7 @@ class Deliverer:
         self._store, self._say = store, say
         self.go = threading.Event()
 
-    def deliver(self, delivery: Delivery, cancellation: Cancellation) -> Execution | None:
+    def deliver(self, delivery: Delivery, cancellation: Cancellation, told: Told) -> None:
         name = delivery.execution.id
         self._say({"started": name, "fence": delivery.hold.fence})
         conclusion = self._work(delivery.execution.input, cancellation)
@@ -63,9 +64,10 @@ class Deliverer:
             execution = self._store.queue.conclude(delivery.hold, conclusion)
         except LeaseLost:
             self._say({"lost": name, "fence": delivery.hold.fence})
-            return None
+            told.ended(None)
+            return
         self._say({"ended": name, "fence": delivery.hold.fence})
-        return execution
+        told.ended(execution)
 
     def _work(self, wanted: dict[str, Any], cancellation: Cancellation) -> Conclusion:
         match wanted["do"]:

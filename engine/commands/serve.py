@@ -14,6 +14,7 @@ from flo.engine.commands.options import json_option, steps_option, store_option
 from flo.engine.commands.output import print_json, steps_print_aside
 from flo.engine.commands.services import (
     Lines,
+    collect_rarely,
     concurrency_option,
     grace_option,
     lease_option,
@@ -104,6 +105,7 @@ def serve(
     when its lease runs out. A slot that comes due while nothing is served is caught up as its trigger's 'misfire' says.
     """
     refuse_memory(store, "nothing can be served on memory:, for nobody else can add a trigger or enqueue there")
+    collect_rarely()
     settings = _Settings(queues or ("default",), concurrency, lease_, grace_)
     say = Lines(quiet)
     with app.open(store, steps=steps, listeners=[say]) as engine:

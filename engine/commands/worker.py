@@ -11,6 +11,7 @@ from flo.engine.commands.options import json_option, steps_option, store_option
 from flo.engine.commands.output import print_json, steps_print_aside
 from flo.engine.commands.services import (
     Lines,
+    collect_rarely,
     concurrency_option,
     grace_option,
     lease_option,
@@ -52,6 +53,7 @@ def worker(
     delivered again when its lease runs out.
     """
     refuse_memory(store, "a worker on memory: has nothing to do, for nobody else can enqueue there")
+    collect_rarely()
     say = Lines(quiet)
     with app.open(store, steps=steps, listeners=[say]) as engine:
         working = engine.worker(

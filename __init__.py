@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flo.engine.errors import FloError, RunCancelled, StepFailed
-from flo.engine.step import Outcome, StepCall, step_type
 
 if TYPE_CHECKING:
     from flo.engine.app import Flo
     from flo.engine.clock import Clock
     from flo.engine.events import Listener
+    from flo.engine.step import Outcome, StepCall, step_type
 
 __all__ = ["FloError", "Outcome", "RunCancelled", "StepCall", "StepFailed", "open", "step_type"]
 
@@ -31,3 +31,12 @@ def open(
     from flo.engine.app import open as open_engine
 
     return open_engine(url, clock=clock, steps=steps, listeners=listeners, strict_plugins=strict_plugins)
+
+
+def __getattr__(name: str) -> object:
+    """What authors of step types import, which the command does without for its help."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from flo.engine import step
+
+    return getattr(step, name)

@@ -72,7 +72,7 @@ class Reading:
         def seen(execute: Callable[..., Any]) -> Callable[..., Any]:
             def execute_and_see(sql: str, *values: Any) -> Any:
                 rows = execute(sql, *values)
-                if not self.started and threading.current_thread().name.startswith(("flo-execution", "flo-run")):
+                if not self.started and threading.current_thread().name.startswith(("flo-slot", "flo-run")):
                     texts = sum(len(text) for row in rows for text in row if isinstance(text, str))
                     self.asked.append((sql, len(rows), texts))
                 return rows

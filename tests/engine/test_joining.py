@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 from flo.engine import joining
 from flo.engine.joining import MOST, Joining
+
+from .waiting_line import WaitingLine
 
 
 class Gate:
@@ -16,6 +18,7 @@ class Gate:
 
     def __init__(self) -> None:
         self.joining: Joining[str] = Joining()
+        self.line = WaitingLine(self.joining)
         self.done: list[tuple[str, ...]] = []
         self.by: list[int] = []
         self.held, self._go = threading.Event(), threading.Event()
@@ -23,14 +26,13 @@ class Gate:
 
     def start(self, piece: str) -> threading.Thread:
         """Have a piece done by a thread of its own, which waits by now, or does it."""
-        waiting = len(self.joining._waiting)
         thread = threading.Thread(target=self.joining.do, args=(piece, self._together))
         self._threads.append(thread)
         thread.start()
         if piece == "hold":
             assert self.held.wait(30)
         else:
-            until(lambda: len(self.joining._waiting) > waiting)
+            self.line.wait_for_next()
         return thread
 
     def do(self, piece: str) -> None:
@@ -48,11 +50,6 @@ class Gate:
             self._go.wait(30)
         self.done.append(tuple(pieces))
         self.by.append(threading.get_ident())
-
-
-def until(holds: Callable[[], bool]) -> None:
-    while not holds():
-        threading.Event().wait(0.0005)
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from flo.engine.stores.queueing import Owned
 from flo.engine.writing import APART_SECONDS
 
 from .journalling import Desk
+from .waiting_line import WaitingLine
 
 Work = Callable[[Owned], Any]
 
@@ -58,15 +59,15 @@ class Strands(Desk):
             with suppress(LeaseLost):
                 Strand(self.journal, lambda: ({}, 0)).own(lambda owned: None)
 
+        line = WaitingLine(self.journal.writing._joining)
         self.before = hold_back
         holder = threading.Thread(target=hold)
         holder.start()
         assert begun.wait(30)
         threads = [threading.Thread(target=write, args=(at,)) for at in range(len(works))]
-        for number, thread in enumerate(threads):
+        for thread in threads:
             thread.start()
-            while len(self.journal.writing._joining._waiting) <= number:  # in this order
-                threading.Event().wait(0.0005)
+            line.wait_for_next()  # in this order
         meanwhile(strands)
         self.writes.clear()
         self.exclusive.clear()

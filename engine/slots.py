@@ -313,6 +313,8 @@ class Slots:
                     self._wanting()  # under the lock: whoever waits for the end may close what this wakes
                     self._woken = True
                     self._changed.notify_all()
+                else:
+                    self._want_more()
 
     def _renewals_end(self, hold: Hold) -> None:
         """Stop renewing a lease, together with others: it is not due soon."""

@@ -240,7 +240,7 @@ def _call_in_transaction(
         return None
 
     try:
-        outcome, work.recorded = frame.strand.own(transaction, applied=applied)
+        outcome, work.recorded = frame.strand.own(transaction, applied=applied, alone=not work.type.joins)
     except _Undone as undone:
         return undone.outcome
     frame.run.renewer.settle()

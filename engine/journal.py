@@ -199,9 +199,13 @@ class Strand:
         work: Callable[[Owned], T],
         *,
         exclusive: bool = False,
+        alone: bool = False,
         applied: Callable[[], T | None] = lambda: None,
+        wanted: Callable[[], bool] = lambda: True,
     ) -> T:
-        """Run ``work`` in one transaction with what was taken before.
+        """Run ``work`` in one transaction with what was taken before, and with what other strands write at the same
+        moment, unless it is to be ``alone``: it may wait for something. Where it is not ``wanted`` any more by the time
+        that the others are done, it is run again, to find that out itself.
 
         A store that is away is tried again. Whether a transaction whose answer was lost had been committed,
         ``applied`` tells: it gives what ``work`` gave then. Raises ``LeaseLost``, ``StoreError``.
@@ -210,15 +214,15 @@ class Strand:
         def once(doubt: bool) -> T:
             if doubt and (result := applied()) is not None:
                 return result
-            write = Write(self, work, exclusive=exclusive)
-            if self._in_hand:  # of a step that was given up, and may hang
+            write = Write(self, work, exclusive=exclusive, wanted=wanted)
+            if alone or self._in_hand:  # of a step that was given up, and may hang
                 return self.journal.writing.make(write)
             try:
                 return self.journal.writing.join(write)
             except Apart as apart:
                 if apart.doubt and (result := applied()) is not None:
                     return result
-            return self.journal.writing.make(Write(self, work, exclusive=exclusive))
+            return self.journal.writing.make(Write(self, work, exclusive=exclusive, wanted=wanted))
 
         try:
             return patiently(self.journal.clock, "write what a run did", once)

@@ -117,9 +117,10 @@ class OnceStore:
         """Make a write, or give what it gave before."""
         name = storable(name)  # a key that is refused has no effect to find
         number = self._numbers.get(name, 0)
+        stopped = self._frame.cancellation.event
 
         def transaction(owned: Owned) -> tuple[T, bool]:
-            if self._frame.cancellation.event.is_set():  # this attempt was given up: another one may be under way
+            if stopped.is_set():  # this attempt was given up: another one may be under way
                 raise RunCancelled("stopped")
             if self._again and (kept := owned.effect(self._path, name, number)) is not None:
                 return read(kept), True
@@ -133,7 +134,7 @@ class OnceStore:
             self._again = True  # whether the last try was committed is not known: the next one looks
             return None
 
-        result, counts = self._frame.strand.own(transaction, applied=applied)
+        result, counts = self._frame.strand.own(transaction, applied=applied, wanted=lambda: not stopped.is_set())
         self._numbers[name] = number + counts
         return result
 

@@ -231,8 +231,10 @@ class StepType:
     JSONLogic or templates; ``sees`` says what names they see besides. Where one is inside another (``by`` and
     ``by[].value``), the inner one is the rule. ``touches`` says that it acts outside the engine. A ``transactional``
     type does nothing but short calls of ``call.store``: they commit together with the record that the step ended, or
-    not at all; its body may be run again after a conflict. An ``isolated`` type runs in a process of its own, which its
-    timeout ends whatever it does; it has no branches, conditions, rules or documents, and is not transactional.
+    not at all; its body may be run again after a conflict. One that ``joins`` shares that transaction with other steps
+    of the execution that write at the same moment: its body waits for nothing but the store. An ``isolated`` type runs
+    in a process of its own, which its timeout ends whatever it does; it has no branches, conditions, rules or
+    documents, and is not transactional.
     """
 
     name: str
@@ -254,6 +256,7 @@ class StepType:
     stepwise: bool = False
     touches: bool = True
     transactional: bool = False
+    joins: bool = False
     isolated: bool = False
 
 
@@ -275,6 +278,7 @@ def step_type(
     stepwise: bool = False,
     touches: bool = True,
     transactional: bool = False,
+    joins: bool = False,
     isolated: bool = False,
 ) -> Callable[[Function], StepType]:
     """Declare a function of a call and an input as a step type. Its docstring's first line becomes the summary.
@@ -311,6 +315,7 @@ def step_type(
             stepwise=stepwise,
             touches=touches,
             transactional=transactional,
+            joins=joins,
             isolated=isolated,
         )
 

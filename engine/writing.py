@@ -65,8 +65,10 @@ class Apart(Exception):
 class Write(Generic[T]):
     """What one strand writes: what waits in it, and ``work``; and what became of that."""
 
-    def __init__(self, source: Source, work: Callable[[Owned], T], *, exclusive: bool) -> None:
-        self.source, self.exclusive = source, exclusive
+    def __init__(
+        self, source: Source, work: Callable[[Owned], T], *, exclusive: bool, wanted: Callable[[], bool]
+    ) -> None:
+        self.source, self.exclusive, self.wanted = source, exclusive, wanted
         self.result: T
         self.failed: BaseException | None = None
         self._work = work
@@ -127,10 +129,12 @@ class Writing:
         first, *others = writes
         if others:
             self._apart_until = self._clock.monotonic() + APART_SECONDS
+            interrupted = not isinstance(failed, Exception | DriverFailed)  # maybe after the commit
+            doubt = interrupted or isinstance(failed, StoreUnavailable)
             for write in others:
-                write.failed = Apart(doubt=isinstance(failed, StoreUnavailable))
-            if isinstance(failed, Exception | DriverFailed):
-                failed = Apart(doubt=isinstance(failed, StoreUnavailable))
+                write.failed = Apart(doubt=doubt)
+            if not interrupted:
+                failed = Apart(doubt=doubt)
         first.failed = failed
 
     def _transaction(self, writes: Sequence[Write[Any]]) -> None:
@@ -150,6 +154,8 @@ class Writing:
             if tries > 1 and len(writes) > 1:  # another session stood in the way of one of them
                 raise Apart(doubt=False)
             entries = _merged([write.run(owned) for write in writes])
+            if len(writes) > 1 and not all(write.wanted() for write in writes):  # given up, while others ran
+                raise Apart(doubt=False)
             if entries:
                 owned.record(entries)
 

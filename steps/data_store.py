@@ -48,6 +48,7 @@ from flo.steps.data_store_schemas import (
         "value": {"status": "pending", "payload": {"n": 1}},
     },
     transactional=True,
+    joins=True,
 )
 def set_(call: StepCall, input: JsonObject) -> JsonObject:
     """Write one row.
@@ -89,6 +90,7 @@ def set_(call: StepCall, input: JsonObject) -> JsonObject:
     ),
     example={"tableName": "pending_ops", "entries": [{"key": "a", "value": {"status": "pending"}}]},
     transactional=True,
+    joins=True,
 )
 def set_many(call: StepCall, input: JsonObject) -> JsonObject:
     """Write many rows, all or none."""
@@ -194,6 +196,7 @@ def count(call: StepCall, input: JsonObject) -> JsonObject:
     example={"tableName": "sessions", "where": [{"field": "lastSeen", "operator": "olderThan", "value": "30d"}]},
     exact=("where",),
     transactional=True,
+    joins=True,
 )
 def delete(call: StepCall, input: JsonObject) -> JsonObject:
     """Remove one row by its key, or the rows that match.
@@ -252,6 +255,7 @@ def delete(call: StepCall, input: JsonObject) -> JsonObject:
     },
     exact=("where",),
     transactional=True,
+    joins=True,
 )
 def atomic_claim(call: StepCall, input: JsonObject) -> JsonObject:
     """Take rows for this execution, so that no other one gets them.
@@ -305,6 +309,7 @@ def atomic_claim(call: StepCall, input: JsonObject) -> JsonObject:
     },
     exact=("where",),
     transactional=True,
+    joins=True,
 )
 def atomic_update(call: StepCall, input: JsonObject) -> JsonObject:
     """Change fields of one row, if it matches a guard.

@@ -152,7 +152,7 @@ class _Transaction:
 
     def undo(self) -> None:
         """Undo all of it. A session that came to harm has no transaction any more."""
-        with suppress(psycopg.Error):
+        with suppress(Exception):  # what made it necessary is raised, not what else comes to light
             self._session.send(_ROLLBACK, _NONE)
             self._session.sync()
 

@@ -138,7 +138,7 @@ class Session:
                 continue
             if expected.prepared is not None:
                 self._known.pop(expected.prepared, None)
-            if result.status == ExecStatus.FATAL_ERROR:
+            if result.status != ExecStatus.PIPELINE_ABORTED:  # that one only follows a failure
                 failure = failure or error_from_result(result)
                 if _SYNC not in self._expected:
                     self._server.pipeline_sync()

@@ -193,8 +193,8 @@ class Writer:
             if self._connection.in_transaction:  # its thread was interrupted
                 self._connection.execute("ROLLBACK")
             self._connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            request.end(store_error(error, self._place))
+        except BaseException as error:
+            request.end(store_error(error, self._place) if isinstance(error, sqlite3.Error) else error)
             return False
         return True
 
@@ -211,6 +211,8 @@ class Writer:
             if beside:
                 connection.execute("SAVEPOINT request")
             request.result = request.work(connection)
+            if not connection.in_transaction:  # and the work has swallowed what it was told
+                raise sqlite3.OperationalError("the transaction was undone")
             if beside:
                 connection.execute("RELEASE request")
         except BaseException as error:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from flo.engine.errors import StoreUnavailable
+from flo.engine.errors import RunCancelled, StoreUnavailable
 from flo.engine.executions import StepRecord, StepState
 from flo.engine.jobs import LEASE, LeaseLost
 from flo.engine.journal import Strand
+from flo.engine.step import step_type
 from flo.engine.stores.filters import EVERY
 from flo.engine.stores.queueing import Owned
 from flo.engine.writing import APART_SECONDS
 
+from .delivering import INSTALLED
 from .journalling import Desk
 from .waiting_line import WaitingLine
 
@@ -35,6 +38,7 @@ class Strands(Desk):
         *works: Work,
         exclusive: bool = False,
         applied: Any = lambda: None,
+        wanted: Mapping[int, Callable[[], bool]] = MappingProxyType({}),
         meanwhile: Callable[[list[Strand]], object] = lambda strands: None,
     ) -> list[Any]:
         """What each work gave, or raised. Each has done a step before, and is in a context of its own."""
@@ -51,7 +55,9 @@ class Strands(Desk):
             NAME.set(f"strand {at}")
             self.step(f"l[{at}].before", strand=strands[at])
             try:
-                ends[at] = strands[at].own(works[at], exclusive=exclusive, applied=applied)
+                ends[at] = strands[at].own(
+                    works[at], exclusive=exclusive, applied=applied, wanted=wanted.get(at, lambda: True)
+                )
             except Exception as error:
                 ends[at] = error
 
@@ -234,3 +240,50 @@ def test_a_strand_whose_write_hangs_in_a_given_up_step_does_not_wait_for_it(desk
     go.set()
     thread.join(30)
     assert set(stored(desk)) == {"late", "now"}
+
+
+def test_what_may_wait_for_something_is_not_joined(desk: Strands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader does the works of others in its own thread: one that hangs would stop all of them."""
+    monkeypatch.setattr("flo.engine.joining.PATIENCE_SECONDS", 1000.0)
+    done = threading.Event()
+
+    def alone(strands: list[Strand]) -> None:
+        def own() -> None:
+            Strand(desk.journal, lambda: ({}, 0)).own(put("alone"), alone=True)
+            done.set()
+
+        threading.Thread(target=own, daemon=True).start()
+        assert done.wait(30), "it waits for those that are joined"
+
+    assert desk.together(put("a"), put("b"), meanwhile=alone) == ["a", "b"]
+    assert stored(desk).keys() == {"alone", "a", "b"}
+
+
+def test_only_steps_that_wait_for_nothing_but_the_store_join() -> None:
+    transactional = {name: INSTALLED[name].joins for name in INSTALLED if INSTALLED[name].transactional}
+    assert transactional
+    assert all(transactional.values()), "data-store steps share a commit"
+    own = step_type("test.own", schema={"type": "object"}, output={"type": "object"}, transactional=True)(
+        lambda call, input: {}
+    )
+    assert not own.joins
+
+
+def test_one_that_is_given_up_while_others_run_writes_nothing_with_them(desk: Strands) -> None:
+    given_up = threading.Event()
+
+    def last(owned: Owned) -> str:
+        owned.data.set("t", "b", "there")
+        given_up.set()
+        return "b"
+
+    def asked_again(owned: Owned) -> str:
+        if given_up.is_set():
+            raise RunCancelled("stopped")
+        owned.data.set("t", "a", "too late")
+        return "a"
+
+    first, second = desk.together(asked_again, last, wanted={0: lambda: not given_up.is_set()})
+    assert isinstance(first, RunCancelled)
+    assert second == "b"
+    assert stored(desk) == {"b": "there"}

@@ -191,3 +191,18 @@ def test_a_file_that_cannot_be_opened_is_told_and_tried_again(path: Path) -> Non
     hidden.rename(path / "nowhere")
     assert writer.run(insert(1)) == 1
     writer.close()
+
+
+def test_a_work_that_goes_on_after_its_transaction_was_undone_is_told_and_wrote_nothing(
+    writer: Writer, path: Path
+) -> None:
+    """SQLite undoes everything itself where there is no space, for one, and a body may swallow what it was told."""
+
+    def undone(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO t VALUES (1, '')")
+        connection.execute("ROLLBACK")
+
+    with pytest.raises(StoreError, match="undone"):
+        writer.run(undone)
+    assert writer.run(insert(2)) == 2
+    assert numbers(path) == [2]

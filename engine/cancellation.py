@@ -57,9 +57,10 @@ class Cancellation:
     def cancel(self, reason: Reason = "cancelled") -> None:
         """Ask everything under this to stop. The first reason stands."""
         with self._lock:
-            if not self.event.is_set():
-                self.reason = reason
-                self.event.set()
+            if self.event.is_set():  # whoever comes later sees to it that it is told
+                return
+            self.reason = reason
+            self.event.set()
             inner, told = tuple(self._inner), tuple(self._told)
         for held in inner:
             held.cancel(reason)

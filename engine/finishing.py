@@ -48,8 +48,8 @@ class Finisher:
             if self._idle:
                 self._changed.notify()
             elif not self._running:
-                self._running = True
                 threading.Thread(target=self._serve, name="flo-finisher", daemon=True).start()
+                self._running = True  # only now: there may be no more threads to be had
 
     def _serve(self) -> None:
         while batch := self._take():
@@ -65,7 +65,7 @@ class Finisher:
             for (ending, then), result in zip(batch, results, strict=True):
                 try:
                     then(result)
-                except Exception:  # what listens to the end of one must not keep the others from being told
+                except BaseException:  # what listens to the end of one must not keep the others from being told
                     log.exception("execution %s: its end was not taken note of", ending.hold.execution_id)
 
     def _take(self) -> list[tuple[Ending, Then]]:

@@ -220,12 +220,15 @@ class Runner:
             self._tell(task, told, conclusion, execution, task.lost)
 
     def _written(self, task: _Task, ended: Ended, told: Told, result: Execution | LeaseLost | StoreError) -> None:
-        if isinstance(result, StoreError):
-            told.failed(result)
-        elif isinstance(result, LeaseLost):
-            self._tell(task, told, None, None, result)
-        else:
-            self._tell(task, told, ended, result, None)
+        try:
+            if isinstance(result, StoreError):
+                raise result
+            if isinstance(result, LeaseLost):
+                self._tell(task, told, None, None, result)
+            else:
+                self._tell(task, told, ended, result, None)
+        except BaseException as error:  # of a listener, for one: whoever waits for the end is told
+            told.failed(error)
 
     def _tell(
         self,

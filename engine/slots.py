@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -178,12 +179,13 @@ class Slots:
         return self._dropped(slots)
 
     def abandon(self) -> Sequence[Hold]:
-        """Leave what there still is to itself: what it does later is not counted. Gives the claims, which are the
-        caller's to end."""
+        """Leave what still runs to itself: what it does later is not counted. Gives the claims, which are the caller's
+        to end. What has ended, and is being written, stays."""
         with self._changed:
-            slots = list(self._taken.values())
-            self._taken.clear()
-            self._waiting.clear()
+            slots = list(self._running.values())
+            for slot in slots:
+                self._taken.pop(slot.delivery.hold.token, None)
+            self._changed.notify_all()
         return self._dropped(slots)
 
     def close(self) -> None:
@@ -237,9 +239,10 @@ class Slots:
         """Start a thread if something waits that no thread will take. Each that takes something looks after the
         next."""
         if len(self._waiting) > self._idle and self._threads < self._size:
-            self._threads += 1
-            name = f"flo-slot-{self._threads}"
-            threading.Thread(target=self._serve, name=name, daemon=True).start()
+            thread = threading.Thread(target=self._serve, name=f"flo-slot-{self._threads + 1}", daemon=True)
+            with suppress(RuntimeError):  # no more threads to be had: those that are there take it
+                thread.start()
+                self._threads += 1
 
     def _serve(self) -> None:
         """Run what waits, one after the other."""
@@ -327,5 +330,7 @@ class Slots:
 
     def _dropped(self, slots: Sequence[_Slot]) -> Sequence[Hold]:
         holds = [slot.delivery.hold for slot in slots]
-        self._renewer.drop(*holds)
+        with self._changed:
+            over, self._over = self._over, []
+        self._renewer.drop(*holds, *over)
         return holds

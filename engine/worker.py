@@ -35,6 +35,9 @@ DRAIN_SECONDS: Final = 1.0
 RELEASE_SECONDS: Final = 2.0
 """What is asked to give its execution back has so long, before the worker does it."""
 
+WRITING_SECONDS: Final = 35.0
+"""What has ended has so long to be written: a store that is away is tried for 30 s."""
+
 READY_SECONDS: Final = 5.0
 """Under a short lease nothing is claimed before the renewal process is ready, or for so long: it takes a second to
 start, and a body may block the interpreter at once."""
@@ -141,6 +144,10 @@ class _Shift:
         self._suspect: Delivery | None = None
         """It waits until nothing else runs."""
         self._alone = False
+        self._wary = False
+        """A suspect one was among the last that were claimed: there may be more, and only one runs at a time."""
+        self._given_ahead = False
+        """The last claim gave more than there were places: queues whose claims are counted never do."""
         self._drained = False
         self._empty_claims = 0
         self._claimed_at = -math.inf
@@ -166,31 +173,36 @@ class _Shift:
 
     def wind_down(self, grace: float, now: threading.Event | None) -> None:
         """Let what runs end for ``grace`` seconds, and give the rest back."""
-        for hold in self._slots.withdraw():
-            self._give_back(hold)
-        if self._suspect is not None:
-            self._give_back(self._suspect.hold)
+        suspect = [] if self._suspect is None else [self._suspect.hold]
+        self._give_all_back([*self._slots.withdraw(), *suspect])
         deadline = time.monotonic() + grace
         while self._slots.busy and (left := deadline - time.monotonic()) > 0 and not (now and now.is_set()):
             self._checking.attempt()
             self._slots.wait_idle(min(left, CHECK_SECONDS), now)
         self._slots.release()
         self._slots.wait_idle(RELEASE_SECONDS)
-        for hold in self._slots.abandon():
-            if self._give_back(hold):
-                log.warning("execution %s hangs: it was given back, and what it does is not stored", hold.execution_id)
+        for hold in self._give_all_back(self._slots.abandon()):
+            log.warning("execution %s hangs: it was given back, and what it does is not stored", hold.execution_id)
+        self._slots.wait_idle(WRITING_SECONDS)
 
-    def _give_back(self, hold: Hold) -> bool:
-        try:
-            self._store.queue.conclude(hold, Released())
-            self._slots.count(GIVEN_BACK)
-            return True
-        except LeaseLost:
-            self._slots.count(LOST)
-        except StoreError as error:
-            self._slots.count(LOST)
-            log.warning("execution %s cannot be given back, its lease runs out: %s", hold.execution_id, error)
-        return False
+    def _give_all_back(self, holds: Sequence[Hold]) -> Sequence[Hold]:
+        """Give executions back; gives the claims of those that were. A store that is away is asked once: it would keep
+        everybody waiting."""
+        given: list[Hold] = []
+        for at, hold in enumerate(holds):
+            try:
+                self._store.queue.conclude(hold, Released())
+                given.append(hold)
+                self._slots.count(GIVEN_BACK)
+            except LeaseLost:
+                self._slots.count(LOST)
+            except StoreError as error:
+                left = holds[at:]
+                log.warning("%d executions cannot be given back, their leases run out: %s", len(left), error)
+                for _ in left:
+                    self._slots.count(LOST)
+                break
+        return given
 
     def _sleep(self, drain: bool) -> None:
         """Sleep until there is something to do. With every slot taken nothing that comes due is of interest."""
@@ -208,8 +220,13 @@ class _Shift:
         worker, (free, ahead) = self._worker, self._slots.room()
         if not (free or ahead):  # what waits has not been begun as fast as it was thought
             return 0.0
+        if not free and not self._given_ahead:
+            return around(POLL_SECONDS)
+        if self._wary:
+            free, ahead = min(free, 1), 0
         self._claimed_at = time.monotonic()
         claimed = self._store.queue.claim(worker.queues, worker=worker.id, lease=worker.lease, limit=free, ahead=ahead)
+        self._given_ahead = len(claimed.deliveries) > free
         self._begin(claimed.deliveries)
         if claimed.deliveries:
             self._asking.hasten()
@@ -226,14 +243,13 @@ class _Shift:
     def _begin(self, deliveries: Sequence[Delivery]) -> None:
         """Run deliveries; a suspect one when it can be alone, and one of those at a time."""
         self._slots.start([delivery for delivery in deliveries if delivery.execution.expiries < SUSPECT])
-        for suspect in deliveries:
-            if suspect.execution.expiries < SUSPECT:
-                continue
-            if self._suspect is None:
-                self._suspect = suspect
-                self._slots.renew(suspect)
-            else:
-                self._give_back(suspect.hold)
+        suspects = [delivery for delivery in deliveries if delivery.execution.expiries >= SUSPECT]
+        if deliveries:
+            self._wary = bool(suspects)
+        if suspects and self._suspect is None:
+            self._suspect = suspects.pop(0)
+            self._slots.renew(self._suspect)
+        self._give_all_back([suspect.hold for suspect in suspects])
 
     def _runs_alone(self) -> bool:
         """Whether nothing is to be claimed, since a suspect execution runs alone, or waits for that."""
@@ -259,11 +275,10 @@ class _Shift:
     def _check(self) -> float:
         """Find out which claims are not valid any more: taken over, or cancelled from elsewhere. What has waited for
         long, since others took longer than those before, is given back for others to run."""
-        for hold in self._slots.withdraw(CHECK_SECONDS):
-            self._give_back(hold)
         holds = self._slots.holds()
         valid = {hold.token for hold in self._store.queue.valid(holds)} if holds else set()
         self._slots.lose([hold for hold in holds if hold.token not in valid])
+        self._give_all_back(self._slots.withdraw(CHECK_SECONDS))  # only now: the store is there
         return CHECK_SECONDS
 
     def _ask(self) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from flo.engine.errors import StepFailed, StoreError, StoreFull, StoreUnavailable
+from flo.engine.errors import StoreError, StoreFull, StoreUnavailable, worded
 from flo.engine.executions import Execution, changed
 from flo.engine.faults import reach
 from flo.engine.jobs import (
@@ -108,12 +108,9 @@ def conclude_many(database: Database, endings: Sequence[Ending]) -> Sequence[Exe
     first: dict[str, Ending] = {}
     for ending in endings:
         first.setdefault(ending.hold.execution_id, ending)
-    ended = _end_together(database, first)
-    together = [ended.get(one.hold.execution_id) if first[one.hold.execution_id] is one else None for one in endings]
-    return [
-        _end_alone(database, ending) if execution is None else execution
-        for ending, execution in zip(endings, together, strict=True)
-    ]
+    ended: dict[str, Execution | None] = {**_end_together(database, first)}
+    # each once: the second end of an execution finds its claim gone
+    return [ended.pop(ending.hold.execution_id, None) or _end_alone(database, ending) for ending in endings]
 
 
 def _end_together(database: Database, endings: Mapping[str, Ending]) -> Mapping[str, Execution]:
@@ -132,7 +129,7 @@ def _end_together(database: Database, endings: Mapping[str, Ending]) -> Mapping[
         return _end_together(database, {name: one for name, one in endings.items() if name not in found.ids})
     except StoreUnavailable:
         raise
-    except (StoreError, StepFailed):  # nothing was written: each is told by itself what it was
+    except Exception:  # nothing was written: each is told by itself what it was
         return {}
     reach("conclude.committed")
     return ended
@@ -145,8 +142,8 @@ def _end_alone(database: Database, ending: Ending) -> Execution | LeaseLost | St
         raise
     except (LeaseLost, StoreError) as error:
         return error
-    except StepFailed as refused:
-        return StoreError(refused.message)
+    except Exception as refused:  # a value that cannot be stored, for one
+        return StoreError(worded(refused))
 
 
 def _end(

@@ -11,13 +11,21 @@ from typing import Any
 import pytest
 
 from flo.engine.app import Flo
+from flo.engine.cancellation import Cancellation
+from flo.engine.clock import SystemClock
+from flo.engine.errors import StoreUnavailable
+from flo.engine.events import Bus, ExecutionEnded
 from flo.engine.executions import ExecutionState
-from flo.engine.jobs import Claimed, Hold, Limits
+from flo.engine.jobs import Claimed, Delivery, Ended, Hold, Limits
+from flo.engine.lifecycle import Told
 from flo.engine.pace import AHEAD_SECONDS, MOST_AHEAD, Pace
 from flo.engine.registry import Registry
+from flo.engine.renewal import Renewer
+from flo.engine.slots import Slots
 from flo.engine.step import StepCall, step_type
 from flo.engine.stores.memory import MemoryStore
 from flo.engine.stores.store import Store
+from flo.engine.worker import SUSPECT
 from flo.testing import FrozenClock
 
 from .delivering import Over
@@ -116,6 +124,80 @@ def test_a_stop_gives_back_what_waits_at_once(store: Store, shop: Make, monkeypa
     assert {found(store, name).expiries for name in behind} == {0}
 
 
+class Away:
+    """A queue that cannot be reached for as long as ``away`` is set; tells when somebody has tried to give back."""
+
+    def __init__(self, store: Store) -> None:
+        self.away, self.tried, self.asked = threading.Event(), threading.Event(), 0
+        real = store.queue
+
+        def refused(call: Any) -> Any:
+            def ask(*given: Any, **named: Any) -> Any:
+                if self.away.is_set():
+                    self.asked += call == real.conclude
+                    if self.asked or call == real.valid:
+                        self.tried.set()
+                    raise StoreUnavailable("gone for a moment")
+                return call(*given, **named)
+
+            return ask
+
+        queue = Over(real, conclude=refused(real.conclude), valid=refused(real.valid), claim=refused(real.claim))
+        self.store: Any = SimpleNamespace(data=store.data, executions=store.executions, queue=queue)
+
+
+def slow_with_others_behind(store: Store) -> tuple[str, list[str]]:
+    for _ in range(3):
+        enqueued(store, "end", priority=1)
+    return enqueued(store, "hang"), [enqueued(store, "end") for _ in range(5)]
+
+
+@pytest.mark.usefixtures("fast")
+def test_what_waits_keeps_its_place_while_the_store_is_away(shop: Make) -> None:
+    store = MemoryStore(SystemClock())
+    slow, behind = slow_with_others_behind(store)
+    away = Away(store)
+    made = shop(store, over=away.store, concurrency=1).start()
+    while made.heard("started")["started"] != slow:
+        pass
+    away.away.set()
+    assert away.tried.wait(PATIENCE)
+    away.away.clear()
+    made.deliverer.go.set()
+    assert {found(store, name).expiries for name in behind} == {0}
+    assert shop(store).start(drain=True).ended().get("lost", 0) == 0
+    assert made.stopped().get("lost", 0) == 0
+    assert {found(store, name).state for name in behind} == {_S.SUCCESS}
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_stop_asks_a_store_that_is_away_once(shop: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flo.engine.worker.CHECK_SECONDS", 1000.0)
+    monkeypatch.setattr("flo.engine.worker.RELEASE_SECONDS", 0.05)
+    store = MemoryStore(SystemClock())
+    slow, behind = slow_with_others_behind(store)
+    away = Away(store)
+    made = shop(store, over=away.store, concurrency=1, grace_seconds=0.0).start()
+    while made.heard("started")["started"] != slow:
+        pass
+    away.away.set()
+    tally = made.stopped()
+    assert tally == {"success": 3, "lost": 1 + len(behind)}
+    assert away.asked == 2, "once for those that wait, once for the one that hangs"
+
+
+def test_after_a_suspect_one_is_claimed_at_a_time(shop: Make) -> None:
+    store = MemoryStore(SystemClock())
+    for _ in range(4):
+        enqueued(store, "end")
+    for _ in range(SUSPECT + 1):
+        lost = store.queue.claim(["default"], worker="gone", lease=timedelta(0), limit=4)
+        assert len(lost.deliveries) == 4
+    counted = Counted(store)
+    assert shop(store, over=counted.store).start(drain=True).ended()["success"] == 4
+    assert set(counted.asked[1:4]) == {(1, 0)}
+
+
 def test_a_queue_with_limits_gives_nothing_ahead(store: Store, shop: Make) -> None:
     store.queue.limit("default", Limits(running=4))
     store.queue.enqueue([job("end") for _ in range(40)])
@@ -203,3 +285,44 @@ def test_a_body_that_hangs_past_the_timeout_of_its_run_leaves_its_place_to_anoth
     assert states == [_S.TIMED_OUT, _S.SUCCESS]
     assert not [record for record in engine.executions.steps(first) if record.path == "after"]
     engine.close()
+
+
+def test_a_listener_that_breaks_at_an_end_leaves_no_place_taken(bench: Any) -> None:
+    def break_at(event: object) -> None:
+        if isinstance(event, ExecutionEnded):
+            raise RuntimeError("a mistake of a listener")
+
+    engine = bench.engine
+    engine.bus.subscribe(break_at)
+    engine.enqueue("core.log", {"message": "a"})
+    assert engine.worker().run(threading.Event(), drain=True).as_json() == {"lost": 1}
+
+
+def test_what_has_ended_and_is_being_written_is_not_given_back() -> None:
+    store = MemoryStore(SystemClock())
+    enqueued(store, "end")
+    [delivery] = store.queue.claim(["default"], worker="w", lease=timedelta(seconds=30), limit=1).deliveries
+    ends: list[Told] = []
+    left = threading.Event()
+
+    class Finishing:
+        def deliver(self, delivery: Delivery, cancellation: Cancellation, told: Told) -> None:
+            ends.append(told)
+
+    def wanting() -> None:
+        if ends:
+            left.set()
+
+    clock = SystemClock()
+    renewer = Renewer(store, clock)
+    slots = Slots(Finishing(), renewer, clock, Bus(), size=1, lease=timedelta(seconds=30), wanting=wanting)
+    slots.room()
+    slots.start([delivery])
+    assert left.wait(PATIENCE)
+    assert slots.abandon() == []
+    assert slots.busy
+    ends[0].ended(store.queue.conclude(delivery.hold, Ended(_S.SUCCESS)))
+    assert not slots.busy
+    assert slots.tally().as_json() == {"success": 1}
+    slots.close()
+    renewer.close()

@@ -39,3 +39,13 @@ def test_a_released_part_is_not_reached() -> None:
     outer.release(inner)
     outer.cancel()
     assert not inner.event.is_set()
+
+
+def test_what_is_told_of_a_request_is_told_once() -> None:
+    cancellation, told = Cancellation(), []
+    cancellation.tell(lambda: told.append("now"))
+    for _ in range(3):
+        cancellation.cancel("lost")
+    cancellation.tell(lambda: told.append("late"))
+    assert told == ["now", "late"]
+    assert cancellation.inner().event.is_set()

@@ -174,3 +174,19 @@ def test_what_many_threads_put_is_written_once_each(house: House) -> None:
     heard = house.heard(200)
     assert {result.state for result in heard.values()} == {ExecutionState.SUCCESS}
     assert sum(house.batches) == 200
+
+
+def test_a_listener_that_breaks_costs_neither_the_next_end_nor_the_thread(house: House) -> None:
+    first, second = house.claimed(2)
+
+    def leave(result: object) -> None:
+        raise SystemExit
+
+    house.hold_up(first)
+    house.finisher.put(second, 0, leave)
+    house.go_on.set()
+    assert len(house.heard(1)) == 1
+    (third,) = house.claimed(1)
+    house.put(third)
+    (result,) = house.heard(1).values()
+    assert result.state is ExecutionState.SUCCESS

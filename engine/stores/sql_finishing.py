@@ -2,7 +2,8 @@
 
 On PostgreSQL a transaction that ends many waits for nothing that another such has locked: what somebody works on at
 the moment is passed by, to be ended by itself, and so is what has unfinished parts. It only waits for those that are
-suspended, which nobody ends, in the order of their ids.
+suspended, in the order of their ids; where somebody cancels one of them at that moment, PostgreSQL lets one of the two
+try again.
 """
 
 from __future__ import annotations

@@ -182,9 +182,8 @@ class Slots:
         """Leave what still runs to itself: what it does later is not counted. Gives the claims, which are the caller's
         to end. What has ended, and is being written, stays."""
         with self._changed:
-            slots = list(self._running.values())
-            for slot in slots:
-                self._taken.pop(slot.delivery.hold.token, None)
+            running = list(self._running.values())  # some of them have ended a moment ago
+            slots = [slot for slot in running if self._taken.pop(slot.delivery.hold.token, None) is not None]
             self._changed.notify_all()
         return self._dropped(slots)
 

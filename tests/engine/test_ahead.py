@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -50,8 +51,8 @@ class Counted:
         self.given: list[int] = []
         self.asked: list[tuple[int, int]] = []
         self._claim = store.queue.claim
-        queue = Over(store.queue, claim=self._counted)
-        self.store: Any = SimpleNamespace(data=store.data, executions=store.executions, queue=queue)
+        counted = Over(store.queue, claim=self._counted)
+        self.store: Any = SimpleNamespace(data=store.data, executions=store.executions, queue=counted)
 
     def _counted(self, queues: Sequence[str], **how: Any) -> Claimed:
         claimed = self._claim(queues, **how)
@@ -298,31 +299,43 @@ def test_a_listener_that_breaks_at_an_end_leaves_no_place_taken(bench: Any) -> N
     assert engine.worker().run(threading.Event(), drain=True).as_json() == {"lost": 1}
 
 
-def test_what_has_ended_and_is_being_written_is_not_given_back() -> None:
-    store = MemoryStore(SystemClock())
+class Held:
+    """Runs nothing, and holds its thread until it is let go; whoever waits for the end is for the test to tell."""
+
+    def __init__(self) -> None:
+        self.told: queue.SimpleQueue[Told] = queue.SimpleQueue()
+        self.go = threading.Event()
+
+    def deliver(self, delivery: Delivery, cancellation: Cancellation, told: Told) -> None:
+        self.told.put(told)
+        assert self.go.wait(PATIENCE)
+
+
+@pytest.mark.parametrize("leaves_first", [True, False])
+def test_what_has_ended_is_not_given_back(leaves_first: bool) -> None:
+    """Neither while its end is written, nor once it is and its thread has not come back."""
+    store, clock, held, left = MemoryStore(SystemClock()), SystemClock(), Held(), threading.Event()
     enqueued(store, "end")
     [delivery] = store.queue.claim(["default"], worker="w", lease=timedelta(seconds=30), limit=1).deliveries
-    ends: list[Told] = []
-    left = threading.Event()
-
-    class Finishing:
-        def deliver(self, delivery: Delivery, cancellation: Cancellation, told: Told) -> None:
-            ends.append(told)
+    renewer = Renewer(store, clock)
 
     def wanting() -> None:
-        if ends:
+        if held.go.is_set():
             left.set()
 
-    clock = SystemClock()
-    renewer = Renewer(store, clock)
-    slots = Slots(Finishing(), renewer, clock, Bus(), size=1, lease=timedelta(seconds=30), wanting=wanting)
-    slots.room()
+    slots = Slots(held, renewer, clock, Bus(), size=1, lease=timedelta(seconds=30), wanting=wanting)
     slots.start([delivery])
-    assert left.wait(PATIENCE)
+    told = held.told.get(timeout=PATIENCE)
+    slots.room()
+    if leaves_first:
+        held.go.set()
+        assert left.wait(PATIENCE)
+        assert slots.abandon() == []
+        assert slots.busy
+    told.ended(store.queue.conclude(delivery.hold, Ended(_S.SUCCESS)))
     assert slots.abandon() == []
-    assert slots.busy
-    ends[0].ended(store.queue.conclude(delivery.hold, Ended(_S.SUCCESS)))
     assert not slots.busy
     assert slots.tally().as_json() == {"success": 1}
+    held.go.set()
     slots.close()
     renewer.close()

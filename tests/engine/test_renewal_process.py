@@ -109,6 +109,7 @@ def test_a_lease_that_is_lost_is_told(store: Store, process: RenewalProcess, hea
 
 
 def test_the_password_is_on_no_command_line(process: RenewalProcess, postgres_server: str) -> None:
+    process.wait(PATIENCE)  # a process that is being started has no command line yet
     assert psutil.Process(process.pid).cmdline()[1:] == ["-P", "-m", "flo.engine.renewal_process"]
 
 

@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from flo.engine.checking.document import UNDER_DEFINITION, Document
+from flo.engine.checking.fitting import fits
 from flo.engine.checking.openness import Open, validator
 from flo.engine.checking.problems import Report
 from flo.engine.checking.violations import Violation, distinct, violations
@@ -40,7 +41,9 @@ def check_document(document: Document, report: Report) -> None:
     definition = whole.get("definition")
     if isinstance(definition, Mapping):
         whole = {**whole, "definition": _with_open_steps(definition)}
-    for error in distinct(_validators()[0].iter_errors(whole)):
+    if fits(workflow_schema(), whole):
+        return
+    for error in distinct(_validator().iter_errors(whole)):
         for violation in _said(error):
             report.error(violation.place, violation.message + _template_hint(document.whole, violation.place))
 
@@ -48,7 +51,7 @@ def check_document(document: Document, report: Report) -> None:
 def check_step(step: Json, place: Place, report: Report) -> JsonObject:
     """Check the fields of one step but what is in its ``input``; gives those that are sound."""
     shallow = {**step, "input": {}} if isinstance(step, Mapping) and isinstance(step.get("input"), Mapping) else step
-    found = violations(_validators()[1].iter_errors(shallow))
+    found = _step_violations(shallow)
     for violation in found:
         report.error((*place, *violation.place), violation.message + _template_hint(step, violation.place))
     unsound = {violation.place[0] for violation in found if violation.place}
@@ -62,12 +65,16 @@ def check_step(step: Json, place: Place, report: Report) -> JsonObject:
     return sound
 
 
-@cache
-def _validators() -> tuple[Validator, Validator]:
-    """Those of the document and of a step."""
-    whole = validator(workflow_schema())
+def _step_violations(step: Json) -> list[Violation]:
     definitions: Any = workflow_schema()["$defs"]
-    return whole, whole.evolve(schema=definitions["step"])
+    if fits(definitions["step"], step, workflow_schema()):
+        return []
+    return violations(_validator().evolve(schema=definitions["step"]).iter_errors(step))
+
+
+@cache
+def _validator() -> Validator:
+    return validator(workflow_schema())
 
 
 def _with_open_steps(fields: JsonObject) -> Mapping[str, Any]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from flo.engine.checking.openness import Holder, Marks, Open, about_presence, opened, validator
+from flo.engine.checking.fitting import misfits
+from flo.engine.checking.openness import Holder, Marks, Open, about_presence, opened
 from flo.engine.checking.problems import Report
 from flo.engine.checking.tree import Node, at_place, expand, templated
-from flo.engine.checking.violations import against, came
+from flo.engine.checking.violations import came
 from flo.engine.errors import ExpressionInvalid, StepFailed
 from flo.engine.language.marks import has_marks, scan
 from flo.engine.language.workflow import Recheck
@@ -43,7 +44,7 @@ def check_input(node: Node, label: str, report: Report) -> Recheck:
     found: dict[Place, Holder] = {}
     holes = _holes(node, report)
     shape = opened(_filled(node.input, holes) if holes else node.input, marks_of, found)
-    for violation in against(validator(node.type.schema), shape):
+    for violation in misfits(node.type.schema, shape):
         report.error((*node.place, "input", *violation.place), violation.message)
     asked = [place for place, held in found.items() if held.asked]
     return _recheck(node.type.schema, holes, asked, f"{label}.input") if asked else _nothing_open
@@ -129,12 +130,11 @@ def _recheck(schema: JsonObject, holes: Mapping[Place, Any], asked: Sequence[Pla
     parts = [(place, _fits(_part(schema, place))) for place in asked]
     quick = [(place, fits) for place, fits in parts if fits is not None]
     told_apart = len(quick) == len(parts)
-    whole = validator(schema)
 
     def recheck(value: JsonObject) -> None:
         if told_apart and all(fits(at_place(value, place)) for place, fits in quick):
             return
-        found = against(whole, _filled(value, holes) if holes else value)
+        found = misfits(schema, _filled(value, holes) if holes else value)
         if found:
             said = [f"{place_under(label, place_text(each.place))}: {each.message}" for each in found]
             raise StepFailed("; ".join(said), code="invalid_input", retryable=False)

@@ -106,11 +106,11 @@ def validator(schema: JsonObject) -> Validator:
 
 @cache
 def _validator_class() -> Callable[..., Any]:
-    """Made once, when the first document is checked: jsonschema takes a tenth of a second to import."""
+    """Made once, when something is wrong for the first time: jsonschema takes a tenth of a second to import."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
-    kinds = {name: _is_kind(name) for name in ("null", "boolean", "integer", "number", "string", "array", "object")}
+    kinds = {name: _kind_check(name) for name in _PYTHON}
     types = Draft202012Validator.TYPE_CHECKER.redefine_many(kinds)
     keywords = {name: _guarded(name, function) for name, function in Draft202012Validator.VALIDATORS.items()}
     made: Callable[..., Any] = extend(  # type: ignore[no-untyped-call]
@@ -119,37 +119,41 @@ def _validator_class() -> Callable[..., Any]:
     return made
 
 
-def _is_kind(name: str) -> Callable[[Any, Any], bool]:
+def is_kind(name: str, value: Any) -> bool:
+    """Say whether a value is of a kind that schemas have a name for."""
     python = _PYTHON[name]
+    if isinstance(value, bool):
+        return name == "boolean"
+    if isinstance(value, str):
+        return name == "string"
+    return isinstance(value, python)
 
-    def is_kind(checker: Any, value: Any) -> bool:
-        if isinstance(value, bool):
-            return name == "boolean"
-        if isinstance(value, str):
-            return name == "string"
-        return isinstance(value, python)
 
-    return is_kind
+def _kind_check(name: str) -> Callable[[Any, Any], bool]:
+    return lambda checker, value: is_kind(name, value)
+
+
+def passed_over(word: str, wanted: Any, value: Any) -> bool:
+    """Say whether a keyword, which wants ``wanted``, has to leave a value alone, as that is open; it is noted then."""
+    match value:
+        case Open():
+            over = word not in _TRANSPARENT
+        case OpenText():
+            over = word in _ABOUT_TEXT
+        case OpenObject() | OpenList():
+            over = word in _ABOUT_THE_WHOLE and not (word == "not" and about_presence(wanted))
+        case _:
+            return False
+    value.asked = value.asked or over
+    return over
 
 
 Keyword = Callable[[Any, Any, Any, Any], "Iterator[ValidationError] | None"]
 
 
 def _guarded(name: str, function: Keyword) -> Keyword:
-    about_whole, about_text, transparent = name in _ABOUT_THE_WHOLE, name in _ABOUT_TEXT, name in _TRANSPARENT
-
     def keyword(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError] | None:
-        skip = False
-        if isinstance(instance, Open):
-            skip = not transparent
-        elif isinstance(instance, OpenText):
-            skip = about_text
-        elif isinstance(instance, OpenObject | OpenList):
-            skip = about_whole and not (name == "not" and about_presence(wanted))
-        if not skip:
-            return function(validator, wanted, instance, schema)
-        instance.asked = True
-        return None
+        return None if passed_over(name, wanted, instance) else function(validator, wanted, instance, schema)
 
     return keyword
 

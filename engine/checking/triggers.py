@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from flo.engine.checking.document import Document
+from flo.engine.checking.fitting import misfits
 from flo.engine.checking.inputs import marks_of
-from flo.engine.checking.openness import Open, OpenObject, opened, validator
+from flo.engine.checking.openness import Open, OpenObject, opened
 from flo.engine.checking.problems import Report
-from flo.engine.checking.violations import against
 from flo.engine.executions import ExecutionState
 from flo.engine.schedule.explaining import cautions
 from flo.engine.schedule.schedules import Schedule, ScheduleInvalid, read_schedule, timing
@@ -158,6 +158,6 @@ def _check_data(kind: Kind, data: Any, place: Place, workflow: JsonObject, repor
         return
     added = {name: Open() for name in _ADDED.get(kind, ())}
     given = OpenObject({**initial, **opened(data, marks_of, {}), **added})
-    for violation in against(validator(schema), given):
+    for violation in misfits(schema, given):
         shown = violation.place if violation.place and violation.place[0] in data else ()
         report.error((*place, *shown), f"it does not fit inputSchema: {violation.message}")

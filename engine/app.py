@@ -1,5 +1,5 @@
 """The composition root: a store, the step types and the interpreter, put together. The command and programs use
-this."""
+this. What a plain run does without is imported where it is used: each call of the command waits for the imports."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from flo.engine.attended import Attendant, RunResult
 from flo.engine.body import GRACE_SECONDS
 from flo.engine.checking.load import Checked, load
 from flo.engine.clock import Clock, SystemClock
-from flo.engine.environments.loading import Loaded
 from flo.engine.errors import FloError, InputInvalid, did_you_mean
 from flo.engine.events import Bus, Listener
 from flo.engine.executions import Execution
@@ -27,28 +28,30 @@ from flo.engine.jobs import AS_USUAL, LEASE, Enqueued, JobOptions, Retention, Wa
 from flo.engine.language.workflow import Workflow
 from flo.engine.lifecycle import Runner
 from flo.engine.opening import DEFAULT_URL, open_environments, open_keyring, open_store
-from flo.engine.operating import Operations
 from flo.engine.patience import patiently
 from flo.engine.registry import Registry
 from flo.engine.renewal import Renewer, StartDeputy
 from flo.engine.renewal_process import starter
 from flo.engine.requests import Requests, misfit
-from flo.engine.schedule.firing import Firer
-from flo.engine.schedule.operating import Triggers
-from flo.engine.schedule.scheduler import Scheduler
 from flo.engine.sealing import KEY_VARIABLE
 from flo.engine.stores.base import DataStore, ExecutionStore, StoredWorkflow, WorkflowStore
 from flo.engine.stores.store import Store
 from flo.engine.values import Json, JsonObject
 from flo.engine.vaults import Vaults
-from flo.engine.worker import Worker
+
+if TYPE_CHECKING:
+    from flo.engine.environments.loading import Loaded
+    from flo.engine.operating import Operations
+    from flo.engine.schedule.firing import Firer
+    from flo.engine.schedule.operating import Triggers
+    from flo.engine.schedule.scheduler import Scheduler
+    from flo.engine.worker import Worker
 
 
 class Flo:
     """An open engine: use it as a context manager, or close it.
 
-    ``data``, ``executions`` and ``workflows`` are the parts of its store, ``triggers`` is what people do with triggers.
-    Safe to use from many threads.
+    ``data``, ``executions`` and ``workflows`` are the parts of its store. Safe to use from many threads.
     """
 
     def __init__(
@@ -77,9 +80,6 @@ class Flo:
         )
         self._housekeeper = Housekeeper(store, self._requests, clock)
         self._attendant = Attendant(self._runner, self._housekeeper)
-        self._operations = Operations(store, self._requests)
-        self._firer = Firer(self._requests, clock)
-        self.triggers = Triggers(store, self._requests, self._firer, self.bus)
 
     @property
     def data(self) -> DataStore:
@@ -95,6 +95,13 @@ class Flo:
     def workflows(self) -> WorkflowStore:
         """The stored workflows."""
         return self.store.workflows
+
+    @cached_property
+    def triggers(self) -> Triggers:
+        """What people do with triggers."""
+        from flo.engine.schedule.operating import Triggers
+
+        return Triggers(self.store, self._requests, self._firer, self.bus)
 
     def check(self, document: str | bytes | Mapping[str, Json] | Path, source: str = "workflow") -> Checked:
         """Read, check and compile a document: JSON text, its bytes, an object, or a file.
@@ -181,6 +188,8 @@ class Flo:
         grace_seconds: float = GRACE_SECONDS,
     ) -> Worker:
         """A worker for these queues: ``run`` it."""
+        from flo.engine.worker import Worker
+
         runner = replace(self._runner, lease=lease, grace_seconds=grace_seconds)
         return Worker(
             self.store,
@@ -197,6 +206,8 @@ class Flo:
 
     def scheduler(self) -> Scheduler:
         """A scheduler for the triggers of the store: ``run`` it. What it fires, workers run."""
+        from flo.engine.schedule.scheduler import Scheduler
+
         return Scheduler(self.store, self._firer, self.bus)
 
     def run_pending(
@@ -252,6 +263,18 @@ class Flo:
     def prune(self, retention: Retention | None = None, *, workflow: str | None = None) -> int:
         """Remove the ended executions that are past their retention; gives how many."""
         return self._housekeeper.prune(retention, workflow=workflow)
+
+    @cached_property
+    def _operations(self) -> Operations:
+        from flo.engine.operating import Operations
+
+        return Operations(self.store, self._requests)
+
+    @cached_property
+    def _firer(self) -> Firer:
+        from flo.engine.schedule.firing import Firer
+
+        return Firer(self._requests, self.clock)
 
     def _find(self, workflow: Workflow | str | Mapping[str, Json] | Path) -> tuple[Workflow, int | None]:
         """A workflow, and its version where it is a stored one."""

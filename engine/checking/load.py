@@ -16,7 +16,6 @@ from flo.engine.checking.input_schema import input_violations, schema_violations
 from flo.engine.checking.problems import Report
 from flo.engine.checking.references import check_early_path
 from flo.engine.checking.tree import every
-from flo.engine.checking.triggers import check_triggers
 from flo.engine.errors import ExpressionInvalid, InputInvalid, Problem, WorkflowInvalid
 from flo.engine.language.templates import Template, compile_template
 from flo.engine.language.workflow import Block, Options, Workflow
@@ -67,7 +66,7 @@ def _compile(document: Document, registry: Registry, report: Report) -> _Compile
     root, names = gather(document.meaning.get("steps"), registry, report)
     block = Compiler(names, report, document.shown).block(root)
     _check_input_schema(document, report)
-    triggers = check_triggers(document, report, _early_template)
+    triggers = _triggers(document, report)
     key = _concurrency_key(document, report)
     advise(root, document.meaning, report)
     for node in every(root):
@@ -97,6 +96,14 @@ def _check_input_schema(document: Document, report: Report) -> None:
     schema = document.meaning.get("inputSchema")
     for violation in schema_violations(schema) if isinstance(schema, Mapping) else ():
         report.error(("inputSchema", *violation.place), violation.message)
+
+
+def _triggers(document: Document, report: Report) -> tuple[WantedTrigger, ...]:
+    if not document.meaning.get("triggers"):
+        return ()
+    from flo.engine.checking.triggers import check_triggers  # and all of schedules, which few documents need
+
+    return check_triggers(document, report, _early_template)
 
 
 def _early_template(value: Json, place: Place, report: Report) -> Template:

@@ -100,13 +100,13 @@ class _StepEngine:
         before: Callable[[int], bool] | None = None,
     ) -> Loop:
         run, block, path = self.frame.run, self.step.branches[branch], self.frame.path(self.step.id)
-        results = Results(run.execution.id, path, run.past, self.frame.strand.flush, run.vault.open)
+        results = Results(run.execution.id, path, run.past, run.vault.open)
 
         def iteration(inside: Frame) -> bool:
             self.interpreter.block(inside, block)
             return not block.steps or any(not _was_skipped(inside, step) for step in block.steps)
 
-        return run_loop(
+        loop = run_loop(
             self.frame,
             path,
             self.step.type,
@@ -117,6 +117,9 @@ class _StepEngine:
             tolerate=tolerate,
             before=before,
         )
+        if not results.kept:  # who refers to them may be in a transaction, which sees no more than is stored
+            self.frame.strand.flush()
+        return loop
 
     def holds(self, condition: str, names: Mapping[str, Json] | None = None) -> bool:
         if self.interpreter.registry[self.step.type].loops:  # asked anew before each turn

@@ -68,7 +68,7 @@ def _publish(frame: Frame, history: History, step: Step, types: Types, record: S
     opened = run.vault.open(record.output)
     output = opened if isinstance(opened, dict) else None
     if output is not None and step_type.loops and LOOP_ITEMS not in output:
-        items = Results(run.execution.id, record.path, run.past, frame.strand.flush, run.vault.open)
+        items = Results(run.execution.id, record.path, run.past, run.vault.open)
         items.stored(int(str(output.get("count", 0))))
         output = {**output, LOOP_ITEMS: items}
     if output is not None:

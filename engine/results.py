@@ -23,12 +23,10 @@ PAGE: Final = 200
 class Results(LazyList):
     """The results of a loop's iterations, in input order: ``{index, status, output, error?}``."""
 
-    def __init__(
-        self, execution_id: str, path: str, past: Past, flush: Callable[[], None], unhide: Callable[[Json], Json]
-    ) -> None:
+    def __init__(self, execution_id: str, path: str, past: Past, unhide: Callable[[Json], Json]) -> None:
         """``unhide`` puts the secrets back into what was stored."""
         self._execution_id, self._path = execution_id, path
-        self._past, self._flush, self._unhide = past, flush, unhide
+        self._past, self._unhide = past, unhide
         self._kept: dict[int, tuple[StepState, str, JsonObject | None]] | None = {}
         self._characters = 0
         self._length = 0
@@ -53,6 +51,11 @@ class Results(LazyList):
             if count:
                 self._kept = None
 
+    @property
+    def kept(self) -> bool:
+        """Whether they are all in memory: else their records have to be stored before somebody refers to them."""
+        return self._kept is not None
+
     def __len__(self) -> int:
         return self._length
 
@@ -66,7 +69,6 @@ class Results(LazyList):
         return page[index - start]
 
     def _read(self, start: int) -> tuple[int, Sequence[Json]]:
-        self._flush()
         records = self._past.iterations(self._execution_id, self._path, start=start, limit=PAGE)
         return start, [
             self._unhide(_result(record.index, record.state, record.output, record.error)) for record in records

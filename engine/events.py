@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from flo.engine.executions import Execution, LogLine, StepRecord
@@ -117,11 +119,26 @@ class Bus:
         self._listeners = list(listeners)
         self.heard = bool(listeners)
         """Whether anybody listens: what is announced often is not made for nobody."""
+        self._held: dict[int, list[Event]] = {}
+        """By thread: what it announces while that is held back."""
 
     def subscribe(self, listener: Listener) -> None:
         self._listeners.append(listener)
         self.heard = True
 
+    @contextmanager
+    def held(self) -> Iterator[list[Event]]:
+        """Hold back what this thread announces inside, for whoever announces it once it is known to stand."""
+        thread = threading.get_ident()
+        events = self._held[thread] = []
+        try:
+            yield events
+        finally:
+            del self._held[thread]
+
     def announce(self, event: Event) -> None:
+        if self._held and (events := self._held.get(threading.get_ident())) is not None:
+            events.append(event)
+            return
         for listener in self._listeners:
             listener(event)

@@ -22,6 +22,7 @@ from flo.engine.pipeline import run_step, skip_step
 from flo.engine.registry import Registry
 from flo.engine.results import Results
 from flo.engine.run import Frame
+from flo.engine.sharing import can_share
 from flo.engine.step import Engine, Loop, Rule, RunReturned
 from flo.engine.values import Json, JsonObject, place_under, whole_object
 from flo.engine.waiting import wait
@@ -116,6 +117,7 @@ class _StepEngine:
             concurrency=concurrency,
             tolerate=tolerate,
             before=before,
+            shares=can_share(run, block, self.interpreter.registry),
         )
         if not results.kept:  # who refers to them may be in a transaction, which sees no more than is stored
             self.frame.strand.flush()

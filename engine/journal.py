@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
 from flo.engine.clock import Clock
+from flo.engine.errors import StoreUnavailable
 from flo.engine.executions import LogLine, StepRecord, StepState
 from flo.engine.jobs import Entries, Hold, LeaseLost
 from flo.engine.patience import patiently
@@ -82,8 +83,8 @@ class Strand:
         self._state_changed = False
         self._large: dict[str, list[str]] = {}
         """By iteration: paths of its steps whose large outputs are stored."""
-        self._with: dict[int, StepRecord] = {}
-        """By the transaction: the record of the step that it writes for."""
+        self._with: dict[int, Entries] = {}
+        """By the transaction: records of what runs in it."""
         self._flushed_at = journal.clock.monotonic()
         self._lock = threading.RLock()
         self._in_hand: dict[Write[Any], InHand] = {}
@@ -230,11 +231,32 @@ class Strand:
             self.journal.on_lost(lost)
             raise
 
+    def own_briefly(self, work: Callable[[Owned], T]) -> T:
+        """Run ``work`` in one transaction with what was taken before, but rather not at all than wait for what others
+        have locked, or for a store that is away. Raises ``Apart``, ``LeaseLost``, ``StoreError``."""
+        try:
+            return self.journal.writing.make(Write(self, work, brief=True))
+        except StoreUnavailable:
+            raise Apart(doubt=True) from None
+        except LeaseLost as lost:
+            self.journal.on_lost(lost)
+            raise
+
     def record_in(self, owned: Owned, record: StepRecord, characters: int) -> None:
         """Store the record of a step with the transaction that is under way."""
         with self._lock:
-            self._with[id(owned)] = record
+            self._with[id(owned)] = Entries((record,))
             self._note_large(record, characters)
+
+    def aside(self) -> Strand:
+        """A strand for what happens in a transaction of this one: ``record_aside`` stores it, or it never was."""
+        return _Aside(self.journal, self._state)
+
+    def record_aside(self, owned: Owned, aside: Strand) -> None:
+        """Store what happened aside with the transaction that is under way."""
+        entries = aside.take(returned=False)
+        with self._lock:
+            self._with[id(owned)] = entries
 
     def take(self, *, returned: bool) -> Entries:
         """Give all that is not stored yet, for whoever writes it with the end of the claim: also what was cut short,
@@ -268,8 +290,8 @@ class Strand:
             if (in_hand := self._in_hand.pop(write, None)) is not None:
                 self._put_back(in_hand)
 
-    def record_with(self, owned: Owned) -> StepRecord | None:
-        """The record of the step whose work has just run in a transaction."""
+    def records_with(self, owned: Owned) -> Entries | None:
+        """Records of what has just run in a transaction."""
         with self._lock:
             return self._with.pop(id(owned), None)
 
@@ -319,3 +341,10 @@ class Strand:
             )
         if due:
             self.flush()
+
+
+class _Aside(Strand):
+    """Stores nothing itself: what wants a transaction of its own has to be done apart."""
+
+    def own(self, work: Callable[[Owned], T], **how: Any) -> T:
+        raise Apart(doubt=False)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable, Iterable, Sized
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence, Sized
 from datetime import datetime
+from itertools import islice
 
 from flo.engine.attempt import ChildFailed
 from flo.engine.errors import FloError, RunCancelled
@@ -15,6 +17,7 @@ from flo.engine.language.scope import Missing, Scope
 from flo.engine.outputs import outputs_inside
 from flo.engine.results import Results
 from flo.engine.run import Frame
+from flo.engine.sharing import MOST, Item, share
 from flo.engine.step import Loop, RunReturned, Suspended
 from flo.engine.values import Json
 
@@ -33,24 +36,31 @@ def run_loop(
     concurrency: int,
     tolerate: bool,
     before: Callable[[int], bool] | None,
+    shares: bool,
 ) -> Loop:
     """Run ``run_iteration`` once for each item, at most ``concurrency`` at a moment; more are never taken from
-    ``items``.
+    ``items``. Where it ``shares``, iterations run one after the other, many of them in one transaction.
 
     After a failure nothing new starts unless ``tolerate``; what runs is waited for, then the failure of the lowest
     index is raised. A cancelled or returning run ends the loop likewise. An iteration that waits keeps its place among
     those that run: once all that run wait, the loop is suspended.
     """
     loop = _Iterations(frame, path, step_type, items, run_iteration, results, tolerate, before)
-    workers = min(concurrency, loop.total) if loop.total is not None else concurrency
-    if workers <= 1:
+    workers = concurrency if loop.total is None else min(concurrency, loop.total)
+    if shares and before is None:
+        loop.share(frame)
+    elif workers <= 1:
         loop.work(frame)
-        return loop.ended()
+    else:
+        _abreast(frame, loop.work, workers)
+    return loop.ended()
+
+
+def _abreast(frame: Frame, work: Callable[[Frame], None], workers: int) -> None:
+    """Have several threads work, each in a strand of its own."""
     frames = [frame.beside() for _ in range(workers)]
     threads = [
-        threading.Thread(
-            target=contextvars.copy_context().run, args=(loop.work, beside), name=f"flo-loop-{at}", daemon=True
-        )
+        threading.Thread(target=contextvars.copy_context().run, args=(work, beside), name=f"flo-loop-{at}", daemon=True)
         for at, beside in enumerate(frames)
     ]
     for thread in threads:
@@ -59,7 +69,6 @@ def run_loop(
         thread.join()
     for beside in frames:
         frame.strand.join(beside.strand)
-    return loop.ended()
 
 
 class _Iterations:
@@ -79,6 +88,7 @@ class _Iterations:
         self.total = len(items) if isinstance(items, Sized) else None
         self._frame, self._path, self._step_type = frame, path, step_type
         self._items = enumerate(iter(items))
+        self._put_back: deque[Item] = deque()
         self._run_iteration, self._results = run_iteration, results
         self._tolerate, self._before = tolerate, before
         self._parent = enclosing(frame.scope)
@@ -91,17 +101,18 @@ class _Iterations:
     def work(self, frame: Frame) -> None:
         """Take items and run their iterations until there are none, or the loop stops."""
         while (taken := self._take()) is not None:
-            index, item = taken
-            try:
-                self._iterate(frame, index, item)
-            except Suspended as waits:
-                with self._taking:
-                    self._waiting.append(waits)
+            if not self._try(frame, [taken]):
                 return
-            except BaseException as error:
-                with self._taking:
-                    self._stopped[index] = error
+
+    def share(self, frame: Frame) -> None:
+        """As ``work``, but with many iterations in one transaction: as many as go well."""
+        most = MOST
+        while taken := list(islice(iter(self._take, None), most)):
+            ended = self._try(frame, taken)
+            if not ended:
                 return
+            self._put_back.extendleft(reversed(taken[ended:]))
+            most = min(2 * most, MOST) if ended > 1 else 2
 
     def ended(self) -> Loop:
         """Give how the loop ended, or raise why it stopped."""
@@ -117,12 +128,14 @@ class _Iterations:
             )
         return Loop(count, succeeded, failed, skipped, self._results)
 
-    def _take(self) -> tuple[int, Json] | None:
+    def _take(self) -> Item | None:
         with self._taking:
             if self._stopped:
                 return None
             try:
                 self._frame.cancellation.check()
+                if self._put_back:
+                    return self._put_back.popleft()
                 index, item = next(self._items)
                 while self._ended_before(index):
                     index, item = next(self._items)
@@ -148,9 +161,46 @@ class _Iterations:
         """Whether steps of an iteration ended in an earlier delivery: that it may run was decided then."""
         return self._history is not None and index in self._history.begun
 
-    def _iterate(self, frame: Frame, index: int, item: Json) -> None:
-        run = frame.run
-        started_at, started = run.clock.now(), run.clock.monotonic()
+    def _try(self, frame: Frame, taken: Sequence[Item]) -> int:
+        """Run the first of some iterations, or several in one transaction. Gives how many have ended; 0 where who ran
+        them is to take nothing more."""
+        try:
+            ended = self._share(frame, taken)
+            if not ended:
+                self._iterate(frame, *taken[0])
+            return ended or 1
+        except Suspended as waits:
+            with self._taking:
+                self._waiting.append(waits)
+        except BaseException as error:
+            with self._taking:
+                self._stopped[taken[0][0]] = error
+        return 0
+
+    def _share(self, frame: Frame, taken: Sequence[Item]) -> int:
+        """Run iterations in one transaction. Gives how many; 0 where each has to run by itself."""
+        if len(taken) == 1 or any(self._begun_before(index) for index, _ in taken):
+            return 0
+        records = share(frame, taken, self._iterate_within)
+        for record in records:
+            assert record.index is not None
+            self._results.add(record.index, record)
+            self._counts[record.state] += 1
+        if records and frame.run.bus.heard:
+            frame.run.bus.announce(LoopAdvanced(self._path, sum(self._counts.values()), self.total))
+        return len(records)
+
+    def _iterate_within(self, frame: Frame, index: int, item: Json) -> StepRecord:
+        """Run an iteration in a transaction that others share. Raises where something is not as it should be."""
+        begun = frame.run.clock.now(), frame.run.clock.monotonic()
+        inside = self._inside(frame, index, item)
+        state = StepState.SUCCESS if self._run_iteration(inside) else StepState.SKIPPED
+        record = self._record(inside, index, state, None, begun)
+        inside.ended_step(record)
+        return record
+
+    def _inside(self, frame: Frame, index: int, item: Json) -> Frame:
+        """Where the steps of an iteration run."""
         scope = frame.scope.child(
             {
                 "$item": item,
@@ -164,7 +214,11 @@ class _Iterations:
         history = None
         if frame.history is not None and self._begun_before(index):
             history = frame.history.inside(prefix)
-        inside = Frame(run, scope, frame.cancellation, frame.strand, history, prefix)
+        return Frame(frame.run, scope, frame.cancellation, frame.strand, history, prefix, frame.within)
+
+    def _iterate(self, frame: Frame, index: int, item: Json) -> None:
+        begun = frame.run.clock.now(), frame.run.clock.monotonic()
+        inside = self._inside(frame, index, item)
         failure: ChildFailed | None = None
         try:
             state = StepState.SUCCESS if self._run_iteration(inside) else StepState.SKIPPED
@@ -173,17 +227,17 @@ class _Iterations:
             if self._tolerate:  # before the record, which implies it
                 frame.tolerate()
         except RunReturned:
-            self._record(inside, index, StepState.SUCCESS, None, started_at, started, returned=True)
+            self._keep(inside, self._record(inside, index, StepState.SUCCESS, None, begun), returned=True)
             raise
         except RunCancelled:
-            self._record(inside, index, StepState.CANCELLED, None, started_at, started)
+            self._keep(inside, self._record(inside, index, StepState.CANCELLED, None, begun))
             raise
-        self._record(inside, index, state, failure, started_at, started)
+        self._keep(inside, self._record(inside, index, state, failure, begun))
         with self._taking:
             self._counts[state] += 1
             done = sum(self._counts.values())
-        if run.bus.heard:
-            run.bus.announce(LoopAdvanced(self._path, done, self.total))
+        if frame.run.bus.heard:
+            frame.run.bus.announce(LoopAdvanced(self._path, done, self.total))
         if failure is not None and not self._tolerate:
             raise failure
 
@@ -193,22 +247,19 @@ class _Iterations:
         index: int,
         state: StepState,
         failure: ChildFailed | None,
-        started_at: datetime,
-        started: float,
-        *,
-        returned: bool = False,
-    ) -> None:
-        """Keep the result of an iteration, and record it."""
+        begun: tuple[datetime, float],
+    ) -> StepRecord:
+        """How an iteration ended that has ``begun`` then, by the calendar and by the monotonic clock."""
         run = inside.run
         output, text = outputs_inside(inside)
-        record = StepRecord(
+        return StepRecord(
             execution_id=run.execution.id,
             path=f"{self._path}[{index}]",
             step_id=self._path.rpartition(".")[2],
             step_type=self._step_type,
             state=state,
-            started_at=started_at,
-            duration_ms=(run.clock.monotonic() - started) * 1000,
+            started_at=begun[0],
+            duration_ms=(run.clock.monotonic() - begun[1]) * 1000,
             output=output,
             error=None if failure is None else failure.failure.as_json(),
             loop=self._path,
@@ -216,7 +267,11 @@ class _Iterations:
             execution_attempt=run.execution.attempt,
             output_text=text,
         )
-        self._results.add(index, record)
+
+    def _keep(self, inside: Frame, record: StepRecord, *, returned: bool = False) -> None:
+        """Keep the result of an iteration, and record it."""
+        assert record.index is not None
+        self._results.add(record.index, record)
         inside.ended_step(record, returned=returned)
 
 

@@ -29,7 +29,7 @@ class OnceStore:
 
     def __init__(self, frame: Frame, path: str, *, again: bool) -> None:
         self._frame, self._path = frame, path
-        self._data = frame.run.data
+        self._data = frame.run.data if frame.within is None else frame.within.data
         self._again = again
         self._numbers: dict[str, int] = {}
 
@@ -99,10 +99,15 @@ class OnceStore:
         return self._once(f"update:{table}:{key}", write, read, lambda updated: updated.updated)
 
     def renew(self, table: str, held: Mapping[str, int], *, holder: str) -> Sequence[str]:
-        return self._frame.strand.own(lambda owned: owned.data.renew(table, held, holder=holder))
+        return self._own(lambda owned: owned.data.renew(table, held, holder=holder))
 
     def remove_expired(self, limit: int = 1000) -> int:
-        return self._frame.strand.own(lambda owned: owned.data.remove_expired(limit))
+        return self._own(lambda owned: owned.data.remove_expired(limit))
+
+    def _own(self, work: Callable[[Owned], T], **how: Any) -> T:
+        """Write in the transaction that is under way, or in one of its own: ``how`` as for ``Strand.own``."""
+        within = self._frame.within
+        return self._frame.strand.own(work, **how) if within is None else work(within)
 
     def _read(self, work: Callable[[], T]) -> T:
         return patiently(self._frame.run.clock, f"read for step {self._path!r}", lambda doubt: work())
@@ -134,7 +139,7 @@ class OnceStore:
             self._again = True  # whether the last try was committed is not known: the next one looks
             return None
 
-        result, counts = self._frame.strand.own(transaction, applied=applied, wanted=lambda: not stopped.is_set())
+        result, counts = self._own(transaction, applied=applied, wanted=lambda: not stopped.is_set())
         self._numbers[name] = number + counts
         return result
 

@@ -12,10 +12,11 @@ from flo.engine.hiding import secrets_in
 from flo.engine.language.scope import Missing
 from flo.engine.language.workflow import Step
 from flo.engine.outputs import stored_output
-from flo.engine.restoring import Types, restore
+from flo.engine.restoring import restore
 from flo.engine.run import Frame, refuse_missing
-from flo.engine.step import Failure, Outcome, RunReturned, StepType
+from flo.engine.step import Failure, Outcome, RunReturned, StepType, Types
 from flo.engine.values import Json, JsonObject, place_under, whole_object
+from flo.engine.writing import Apart
 
 MAX_ERROR = 4_000
 """A failure's message is kept up to so many characters: recording it must always be possible."""
@@ -131,7 +132,7 @@ def _attempt_until_done(work: StepRun, resolved: JsonObject, make_engine: MakeEn
         except StepFailed as failed:
             work.outcome, error = None, work.masked(failed)
         work.error = error
-        if error is None:
+        if error is None or work.frame.within is not None:
             return
         delay = step.retry.delay(
             work.count,
@@ -162,11 +163,14 @@ def _operational(outcome: Outcome) -> StepFailed | None:
 
 
 def _classify(work: StepRun) -> End:
-    """Say how the step ended, and note a failure that no child noted before."""
+    """Say how the step ended, and note a failure that no child noted before. Raises ``Apart`` for one in a transaction
+    that others share: it is undone, and what happened in it is not noted."""
     output = None if work.outcome is None else work.outcome.output
     error, retried = work.error, work.count > 1
     if error is None:
         return End(StepState.SUCCESS, output)
+    if work.frame.within is not None:
+        raise Apart(doubt=False) from error
     if isinstance(error, ChildFailed):
         retried = retried or error.retried
         return End(StepState.FAILED, output, error.failure, error.retryable, retried, error.retry_after)
@@ -191,7 +195,7 @@ def _end(work: StepRun, end: End) -> End:
             return _end(work, _classify(work))
         record = work.record(end, kept, text)
         frame.ended_step(record)
-        if work.type.touches:
+        if work.type.touches and frame.within is None:
             frame.strand.flush()
     else:
         frame.committed_step(record)

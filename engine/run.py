@@ -27,8 +27,10 @@ from flo.engine.renewal import Renewer
 from flo.engine.secrecy import NOT_KEPT
 from flo.engine.step import Failure, Outcome, StepCall, StepType
 from flo.engine.stores.base import DataStore
+from flo.engine.stores.queueing import Owned
 from flo.engine.values import Json, JsonObject, new_id, place_text, place_under, whole
 from flo.engine.vault import Vault
+from flo.engine.writing import Apart
 
 T = TypeVar("T", bound=Json)
 
@@ -90,6 +92,10 @@ class Run:
             assert isinstance(held, dict)
             self.scope.names["$vars"] = {**held, **pairs}
 
+    def has_warned(self, step_id: str, path: str) -> bool:
+        """Whether it was said that ``path`` is missing in this step."""
+        return (step_id, path) in self._warned
+
     def warns_first(self, step_id: str, path: str) -> bool:
         """Whether it is the first time that ``path`` is missing in this step."""
         with self._lock:
@@ -123,7 +129,9 @@ class Calls(Protocol):
 @frozen
 class Frame:
     """Where a list of steps runs. ``prefix`` begins the paths of its steps: nothing, or ``process-each[3].`` in a
-    loop. ``strand`` takes down what is done here; ``history`` is what was done before, in an earlier delivery."""
+    loop. ``strand`` takes down what is done here; ``history`` is what was done before, in an earlier delivery.
+    ``within`` is the transaction in which all of it happens, and which may be undone: None where each step has its own.
+    """
 
     run: Run
     scope: Scope
@@ -131,6 +139,7 @@ class Frame:
     strand: Strand
     history: History | None = None
     prefix: str = ""
+    within: Owned | None = None
 
     def path(self, step_id: str) -> str:
         return self.prefix + step_id
@@ -206,6 +215,8 @@ class Frame:
 
     def set_variables(self, pairs: JsonObject) -> None:
         """Merge into ``$vars``."""
+        if self.within is not None:  # others would see what may be undone
+            raise Apart(doubt=False)
         self.run.set_variables(pairs)
         self.strand.state_changed()
 
@@ -216,6 +227,8 @@ class Frame:
             return refuse_missing(place)
 
         def told(missing: Missing) -> None:
+            if self.within is not None and not self.run.has_warned(step_id, missing.path):
+                raise Apart(doubt=False)
             if self.run.warns_first(step_id, missing.path):
                 message = f"{place}: {missing.path!r} is missing, null is used{missing.hint}"
                 self.log("warn", message, step=step_id)

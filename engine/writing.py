@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from flo.engine.clock import Clock
 from flo.engine.errors import StoreUnavailable
-from flo.engine.executions import StepRecord
 from flo.engine.jobs import Entries, Hold
 from flo.engine.joining import Joining
 from flo.engine.stores.database import DriverFailed
@@ -50,12 +49,12 @@ class Source(Protocol):
     def take_back(self, write: Write[Any]) -> None:
         """What was given is not stored: it goes with the next write."""
 
-    def record_with(self, owned: Owned) -> StepRecord | None:
-        """The record of the step whose work has just run in this transaction."""
+    def records_with(self, owned: Owned) -> Entries | None:
+        """Records of what has just run in this transaction."""
 
 
 class Apart(Exception):
-    """Writes cannot be made together. ``doubt``: whether they were is not known."""
+    """What was to be written together cannot be, and was undone. ``doubt``: whether it was is not known."""
 
     def __init__(self, *, doubt: bool) -> None:
         self.doubt = doubt
@@ -63,12 +62,19 @@ class Apart(Exception):
 
 
 class Write(Generic[T]):
-    """What one strand writes: what waits in it, and ``work``; and what became of that."""
+    """What one strand writes: what waits in it, and ``work``; and what became of that. A ``brief`` one rather comes
+    apart than waits for what others have locked."""
 
     def __init__(
-        self, source: Source, work: Callable[[Owned], T], *, exclusive: bool, wanted: Callable[[], bool]
+        self,
+        source: Source,
+        work: Callable[[Owned], T],
+        *,
+        exclusive: bool = False,
+        brief: bool = False,
+        wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.source, self.exclusive, self.wanted = source, exclusive, wanted
+        self.source, self.exclusive, self.brief, self.wanted = source, exclusive, brief, wanted
         self.result: T
         self.failed: BaseException | None = None
         self._work = work
@@ -85,8 +91,8 @@ class Write(Generic[T]):
             owned.keep_effect(path, decision(name), 0, {"value": value})
         mine = threading.get_ident() == self._thread
         self.result = self._work(owned) if mine else self._context.run(self._work, owned)
-        entries, record = self._in_hand.entries, self.source.record_with(owned)
-        return entries if record is None else replace(entries, steps=(*entries.steps, record))
+        waiting, made = self._in_hand.entries, self.source.records_with(owned)
+        return waiting if made is None else merged((waiting, made))
 
 
 class Writing:
@@ -147,13 +153,14 @@ class Writing:
 
     def _commit(self, writes: Sequence[Write[Any]], *, exclusive: bool) -> None:
         tries = 0
+        brief = len(writes) > 1 or writes[0].brief
 
         def transaction(owned: Owned) -> None:
             nonlocal tries
             tries += 1
-            if tries > 1 and len(writes) > 1:  # another session stood in the way of one of them
+            if tries > 1 and brief:  # another session stood in the way of one of them
                 raise Apart(doubt=False)
-            entries = _merged([write.run(owned) for write in writes])
+            entries = merged([write.run(owned) for write in writes])
             if len(writes) > 1 and not all(write.wanted() for write in writes):  # given up, while others ran
                 raise Apart(doubt=False)
             if entries:
@@ -164,7 +171,7 @@ class Writing:
             write.take()
         self._threads.add(thread)
         try:
-            self._queue.own(self._hold, transaction, exclusive=exclusive, brief=len(writes) > 1)
+            self._queue.own(self._hold, transaction, exclusive=exclusive, brief=brief)
         except BaseException:
             for write in reversed(writes):
                 write.source.take_back(write)
@@ -180,7 +187,7 @@ def decision(name: str) -> str:
     return f"decided:{name}"
 
 
-def _merged(parts: Sequence[Entries]) -> Entries:
+def merged(parts: Sequence[Entries]) -> Entries:
     """All of them as one; the last variables are the newest."""
     if len(parts) == 1:
         return parts[0]

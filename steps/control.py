@@ -72,6 +72,7 @@ LOOP_OUTPUT: Final[JsonObject] = {
     branches=("then", "else"),
     conditions=("condition",),
     touches=False,
+    joins=True,
 )
 def if_(call: StepCall, input: JsonObject) -> JsonObject:
     """Run one list of steps or another, by a condition."""
@@ -128,6 +129,7 @@ def if_(call: StepCall, input: JsonObject) -> JsonObject:
     branches=("cases[].steps", "default"),
     conditions=("cases[].when",),
     touches=False,
+    joins=True,
 )
 def switch(call: StepCall, input: JsonObject) -> JsonObject:
     """Run the steps of the first case whose condition holds, else those of the default."""

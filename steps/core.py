@@ -35,6 +35,7 @@ LEVELS: Final = ("debug", "info", "warn", "error")
     },
     example={"message": "Processing << initial.orderId >>", "level": "info"},
     touches=False,
+    joins=True,
 )
 def log(call: StepCall, input: JsonObject) -> JsonObject:
     """Write a line to the execution's log.

@@ -107,6 +107,7 @@ def set_many(call: StepCall, input: JsonObject) -> JsonObject:
     output=row_and(found={"type": "boolean", "description": "Whether there is such a row."}),
     example={"tableName": "settings", "key": "limits"},
     touches=False,
+    joins=True,
 )
 def get(call: StepCall, input: JsonObject) -> JsonObject:
     """Read one row by its key."""
@@ -152,6 +153,7 @@ def get(call: StepCall, input: JsonObject) -> JsonObject:
     },
     exact=("where",),
     touches=False,
+    joins=True,
 )
 def query(call: StepCall, input: JsonObject) -> JsonObject:
     """Read rows that match, in order, a page at a time."""
@@ -173,6 +175,7 @@ def query(call: StepCall, input: JsonObject) -> JsonObject:
     example={"tableName": "pending_ops", "where": [{"field": "status", "operator": "equals", "value": "pending"}]},
     exact=("where",),
     touches=False,
+    joins=True,
 )
 def count(call: StepCall, input: JsonObject) -> JsonObject:
     """Count the rows that match."""

@@ -51,7 +51,7 @@ class House:
 
     ``test.act`` counts in ``ran`` that it was called, by its path, does what ``acts`` says for its stepId, and else
     gives its input back. ``test.act-whole`` does so in the transaction of its record, ``test.act-inside`` touches
-    nothing outside the engine.
+    nothing outside the engine, ``test.act-joins`` waits for nothing but the store.
     """
 
     def __init__(self, url: str) -> None:
@@ -226,6 +226,7 @@ class Owner:
             step_type("test.act", schema=OBJECT, output=OBJECT, example={})(self._act),
             step_type("test.act-whole", schema=OBJECT, output=OBJECT, example={}, transactional=True)(self._act),
             step_type("test.act-inside", schema=OBJECT, output=OBJECT, example={}, touches=False)(self._act),
+            step_type("test.act-joins", schema=OBJECT, output=OBJECT, example={}, joins=True)(self._act),
         ]
 
 

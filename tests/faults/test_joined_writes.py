@@ -1,4 +1,5 @@
-"""Strands of one execution write together: whoever is killed, locked out or too late, each write is made once."""
+"""Steps of one execution write together, those of strands that run at one moment, or of iterations that share a
+transaction: whoever is killed, locked out or too late, each write is made once."""
 
 from __future__ import annotations
 
@@ -40,14 +41,19 @@ def counts(engine: Flo, table: str, items: list[str]) -> list[int]:
     return [0 if row is None else row.value["n"] for row in rows]  # type: ignore[call-overload, index, misc]
 
 
+STRANDS = {"timeoutMilliseconds": 60_000}
+"""A step that can be given up does not share a transaction: iterations run in threads, whose writes join."""
+
+
 @pytest.mark.parametrize("point", ["own.before-commit", "own.committed"])
-def test_a_worker_killed_while_strands_write_together_leaves_work_that_is_done_exactly_once(
-    point: str, shared_url: str, launch: Launch
+@pytest.mark.parametrize(("fields", "count"), [({}, 300), (STRANDS, 20)], ids=["iterations", "strands"])
+def test_a_worker_killed_while_many_write_together_leaves_work_that_is_done_exactly_once(
+    fields: dict[str, Any], count: int, point: str, shared_url: str, launch: Launch
 ) -> None:
-    items, trials = [str(number) for number in range(20)], range(2, 8)
+    items, trials = [str(number) for number in range(count)], range(2, 6)
     with app.open(shared_url) as engine:
         names = [
-            engine.enqueue(each(items, f"t{times}"), options=JobOptions(queue=f"q{times}")).execution_id
+            engine.enqueue(each(items, f"t{times}", **fields), options=JobOptions(queue=f"q{times}")).execution_id
             for times in trials
         ]
         workers = [
@@ -61,18 +67,19 @@ def test_a_worker_killed_while_strands_write_together_leaves_work_that_is_done_e
             execution = engine.executions.get(name)
             assert execution is not None
             assert execution.state is ExecutionState.SUCCESS
-            assert counts(engine, f"t{times}", items) == [1] * 20, f"{point}:{times}"
-            lines = [line.message for line in engine.executions.lines(name) if line.message.startswith("at ")]
-            assert set(lines) == {f"at {item}" for item in items}
+            assert counts(engine, f"t{times}", items) == [1] * count, f"{point}:{times}"
+            lines = [line.message for line in engine.executions.lines(name, limit=1000)]
+            assert {line for line in lines if line.startswith("at ")} == {f"at {item}" for item in items}
 
 
+@pytest.mark.parametrize("fields", [{}, STRANDS], ids=["iterations", "strands"])
 def test_processes_that_change_the_same_rows_in_opposite_orders_do_not_stand_in_each_others_way(
-    shared_url: str, launch: Launch
+    fields: dict[str, Any], shared_url: str, launch: Launch
 ) -> None:
     items = [str(number) for number in range(30)]
     with app.open(shared_url) as engine:
         names = [
-            engine.enqueue(each(order, "t"), options=JobOptions(queue=f"q{at}")).execution_id
+            engine.enqueue(each(order, "t", **fields), options=JobOptions(queue=f"q{at}")).execution_id
             for at, order in enumerate([items, items[::-1]] * 2)
         ]
         workers = [launch("worker", "--store", shared_url, "--queue", f"q{at}", *DRAIN) for at in range(4)]

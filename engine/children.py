@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -10,6 +10,7 @@ from flo.engine.cancellation import Cancellation
 from flo.engine.delivered import Delivered
 from flo.engine.errors import FloError, InputInvalid, RunCancelled, StepFailed, StoreError
 from flo.engine.executions import Execution, ExecutionState
+from flo.engine.frozen import frozen
 from flo.engine.jobs import MAX_DEPTH, Delivery, Ended, Enqueued, JobOptions, Parked, Request
 from flo.engine.language.workflow import Workflow
 from flo.engine.patience import patiently
@@ -36,7 +37,7 @@ class Work(Protocol):
     ) -> Delivered: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Children:
     """What one run starts. A child at a step that is tried again is another one."""
 

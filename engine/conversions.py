@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import msgspec
 
 from flo.engine.errors import did_you_mean
+from flo.engine.frozen import frozen
 from flo.engine.secrecy import HIDDEN, Secret
 from flo.engine.values import LazyList, Place, kind_of, place_text, shown
 
@@ -26,7 +26,7 @@ class Unfit(Exception):
         super().__init__(f"{place_text(place)}: {message}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Field:
     """A field of an object. ``name`` is Python's, ``json`` that in JSON."""
 

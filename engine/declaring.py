@@ -7,10 +7,10 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from flo.engine.errors import FloError, StepFailed
+from flo.engine.frozen import frozen
 from flo.engine.values import Json, JsonObject, place_text
 
 ANY_OBJECT: Final[JsonObject] = {"type": "object"}
@@ -20,7 +20,7 @@ _NO_OBJECTS: Final = (None, type(None), bool, int, float, str, bytes, list, tupl
 _OWN: Final = "flo.steps."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Given:
     """What the decorator was told besides the function; None where that is to be found out. ``children`` are the fields
     of the input that the engine keeps to itself, with their schemas; ``names`` what annotations may name besides what
@@ -34,7 +34,7 @@ class Given:
     outcome: type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Declaration:
     """Both schemas, an example, and what makes the function's input of a JSON object, and JSON of what it gives: None
     where nothing has to be done."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from flo.engine.comparison import identical
 from flo.engine.errors import IllegalState, InputInvalid, NotFound
 from flo.engine.executions import Execution
+from flo.engine.frozen import frozen
 from flo.engine.instants import write_instant
 from flo.engine.jobs import Enqueued, Request, Wait
 from flo.engine.requests import Requests
@@ -16,7 +17,7 @@ from flo.engine.stores.store import Store
 from flo.engine.values import Json, JsonObject, plain
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operations:
     """Acts on executions of one store. Ids may be prefixes that only one execution has."""
 

@@ -10,13 +10,13 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 from typing import Final
 
 from flo.engine.errors import FloError, InputInvalid, NotFound, did_you_mean
+from flo.engine.frozen import frozen
 from flo.engine.step import StepType
 
 _LOADING: Final = "__flo_importing__"
@@ -35,7 +35,7 @@ def canonical(name: str) -> str:
     return name.lower().replace("__", ".")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BrokenPlugin:
     """A module of step types that could not be loaded, or has none, or one of its types: where it broke
     (``file:line``), and how."""

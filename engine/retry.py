@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from flo.engine.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Retry:
     """How often and how soon. ``max_attempts`` counts the first one; ``jitter`` (0..1) spreads a delay by that share
     both ways."""

@@ -8,7 +8,6 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, MutableSequence, Sequence, Set
-from dataclasses import dataclass
 from datetime import datetime, time
 from typing import Annotated, Any, Final, ForwardRef, NotRequired, Required, get_args, get_origin
 
@@ -29,6 +28,7 @@ from flo.engine.conversions import (
 )
 from flo.engine.errors import FloError
 from flo.engine.field_docs import described_fields, described_type
+from flo.engine.frozen import frozen
 from flo.engine.values import Json, JsonObject, kind_of
 
 _LISTS: Final[Mapping[Any, Callable[[Iterable[Any]], Any]]] = {
@@ -46,7 +46,7 @@ _NO_ZONE: Final = msgspec.Meta(examples=["2026-01-31T09:00:00"])
 _EVERYTHING: Final = (type(None), bool, int, float, str)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shape:
     """A type: ``convert`` takes a JSON value and its place, and raises ``Unfit``. Marks of secrets stay."""
 

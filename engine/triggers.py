@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final, Literal
 
 from flo.engine.errors import FloError
 from flo.engine.executions import ExecutionState
+from flo.engine.frozen import frozen
 from flo.engine.instants import write_instant
 from flo.engine.jobs import Request
 from flo.engine.values import JsonObject
@@ -21,7 +22,7 @@ EVENT: Final = "workflow.finished"
 """The one event there is: an execution of another workflow has ended."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WantedTrigger:
     """A trigger as a document, or a person, wants it.
 
@@ -39,7 +40,7 @@ class WantedTrigger:
     states: frozenset[ExecutionState] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trigger:
     """A trigger as it is stored, of the workflow ``workflow_id``, whose name is ``workflow``.
 
@@ -75,7 +76,7 @@ Outcome = Literal["due", "fired", "skipped", "failed"]
 """``due``: an event that no scheduler has dealt with yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Firing:
     """How one slot of a trigger was dealt with.
 
@@ -111,7 +112,7 @@ class Firing:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fire:
     """What is to be done with one slot of a trigger, as it was at ``revision`` (None: whatever it is by now, switched
     off or not).
@@ -137,7 +138,7 @@ class Fire:
     of_end: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EndSeen:
     """An execution ended that an event trigger waits for: a slot that is ``due``. ``state`` is how its ``attempt``
     ended then, ``at`` when that was; it may have been resumed since."""
@@ -150,7 +151,7 @@ class EndSeen:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Due:
     """What a scheduler has to look at: schedules whose ``look_at`` has come, and ends that were seen; ``now`` is the
     store's clock, ``look_at`` the next time there will be more."""

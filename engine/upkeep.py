@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from flo.engine.clock import Clock
 from flo.engine.errors import FloError
+from flo.engine.frozen import frozen
 from flo.engine.jobs import Hold
 from flo.engine.stores.base import DataStore
 from flo.engine.stores.queueing import QueueStore
@@ -38,7 +39,7 @@ class Renewed(Protocol):
     def queue(self) -> QueueStore: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lease:
     """The claim of an owner on an execution, for ``length`` from each renewal on."""
 
@@ -56,7 +57,7 @@ class Lease:
         return self.length.total_seconds() / _RETRIES
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rows:
     """Rows of one table that one execution claimed together (key: ``claimCount``)."""
 
@@ -87,7 +88,7 @@ class _Kept:
     failing: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Turn:
     """What came of one turn: the numbers of the claims that were renewed, and of those that are not held any more."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from flo.engine.errors import Problem, ValueRefused, WorkflowInvalid
+from flo.engine.frozen import frozen
 from flo.engine.positions import line_and_column, positions
 from flo.engine.reading import parse_text, read_text
 from flo.engine.values import Json, JsonObject, Place, kind_of, place_text, plain
@@ -15,7 +15,7 @@ UNDER_DEFINITION: Final = ("steps", "initial", "environment", "options")
 """What servers send under ``definition``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Document:
     """A workflow's JSON. ``whole`` is what came, ``meaning`` the same with ``steps`` at its root; ``text`` is None
     where it never was text. ``wrapped`` and ``lone_step`` say which shape it came in."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -17,6 +16,7 @@ from flo.engine.checking.problems import Report
 from flo.engine.checking.references import check_early_path
 from flo.engine.checking.tree import every
 from flo.engine.errors import ExpressionInvalid, InputInvalid, Problem, WorkflowInvalid
+from flo.engine.frozen import frozen
 from flo.engine.language.templates import Template, compile_template
 from flo.engine.language.workflow import Block, Options, Workflow
 from flo.engine.registry import Registry
@@ -24,7 +24,7 @@ from flo.engine.triggers import WantedTrigger
 from flo.engine.values import Json, JsonObject, Place, dump, place_text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checked:
     """A workflow that can run, and what it probably does not mean."""
 
@@ -51,7 +51,7 @@ def load(data: str | bytes | Mapping[str, Json], registry: Registry, source: str
     return Checked(_workflow(document, compiled), told)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Compiled:
     """What was compiled of a document."""
 

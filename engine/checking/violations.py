@@ -4,11 +4,11 @@ thing."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from flo.engine.checking.openness import Open, OpenText, about_presence
 from flo.engine.errors import did_you_mean
+from flo.engine.frozen import frozen
 from flo.engine.values import Json, Place, kind_of, shown
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _SIZES: Final = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Violation:
     """One thing that a schema says against a value; ``place`` is relative to the value."""
 

@@ -10,6 +10,7 @@ from typing import Final
 from flo.engine.checking.document import read_document
 from flo.engine.checking.tree import at_place, expand
 from flo.engine.commands.trigger_words import when
+from flo.engine.frozen import frozen
 from flo.engine.registry import Registry
 from flo.engine.step import StepType
 from flo.engine.triggers import KINDS, WantedTrigger
@@ -62,7 +63,7 @@ class _Page:
         return f"s{self.drawn}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Branch:
     """A list of steps in the input of a step: its name in the step type, what to call it, and the steps."""
 

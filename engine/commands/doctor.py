@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from importlib.metadata import version
 from typing import Final
@@ -17,6 +17,7 @@ from flo.engine.commands.options import json_option, steps_option, store_option
 from flo.engine.commands.output import error, one_line, print_json, print_table, warn, write
 from flo.engine.commands.queues import print_queues, worded_age
 from flo.engine.errors import InputInvalid, StoreError
+from flo.engine.frozen import frozen
 from flo.engine.jobs import QueueInfo
 from flo.engine.opening import DEFAULT_URL, open_environments, open_keyring
 from flo.engine.stores.filters import parse_where
@@ -41,7 +42,7 @@ _STALE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Examined:
     """What is to be said of a store that can be reached. One whose schema is not up to date has no queues, one without
     a schema no tables. ``exposed`` says which secrets others on the machine may read."""

@@ -17,6 +17,7 @@ from flo.engine.checking.tree import at_place, expand
 from flo.engine.commands.output import one_line, write
 from flo.engine.errors import InputInvalid, WorkflowInvalid
 from flo.engine.executions import Execution, ExecutionState, StepRecord, StepState
+from flo.engine.frozen import frozen
 from flo.engine.instants import write_instant
 from flo.engine.jobs import Wait
 from flo.engine.registry import Registry
@@ -46,7 +47,7 @@ _COLOURS: Final = {
 _CRASHES: Final = ("crashed", "poison")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """A line of the tree. ``state`` is a state in one word, empty where there is nothing to tell."""
 
@@ -58,7 +59,7 @@ class Line:
     inside: Sequence[Line] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Records:
     """The records of the steps of an execution, as the tree asks for them.
 

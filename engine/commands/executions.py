@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import click
 
@@ -16,6 +15,7 @@ from flo.engine.commands.options import json_option, store_option
 from flo.engine.commands.output import note, print_json, print_json_list, print_table, shown_text, write
 from flo.engine.commands.sources import find_execution
 from flo.engine.executions import Execution, ExecutionState, LogLine, StepRecord
+from flo.engine.frozen import frozen
 from flo.engine.instants import write_instant
 from flo.engine.jobs import Attempt, Wait
 from flo.engine.stores.base import ExecutionStore
@@ -141,7 +141,7 @@ def summary(execution: Execution) -> JsonObject:
     return {key: value for key, value in execution.as_json().items() if key not in ("input", "output")}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Picture:
     """What is shown of an execution."""
 

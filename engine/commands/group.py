@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from flo.engine.errors import did_you_mean
+from flo.engine.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Deferred:
     """A command that is not imported yet: ``module:attribute``, and what it does in a line."""
 

@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -22,6 +21,7 @@ from flo.engine.commands.progress import Progress
 from flo.engine.commands.signals import Stop
 from flo.engine.events import Listener
 from flo.engine.executions import ExecutionState
+from flo.engine.frozen import frozen
 
 _S = ExecutionState
 TIMED_OUT: Final = 124
@@ -44,7 +44,7 @@ verbose_option = click.option(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Manner:
     """What the options say of a run: what is shown of it, how long it may take, what it ends with."""
 

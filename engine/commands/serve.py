@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -22,12 +21,13 @@ from flo.engine.commands.services import (
     refuse_memory,
 )
 from flo.engine.commands.signals import Stop
+from flo.engine.frozen import frozen
 from flo.engine.serving import Service
 from flo.engine.serving import serve as serve_all
 from flo.engine.slots import Tally
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Settings:
     """What the options say."""
 
@@ -37,7 +37,7 @@ class _Settings:
     grace: timedelta
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Made:
     """A service that can be started, and what it does, in a few words."""
 

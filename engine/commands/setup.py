@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import click
 
@@ -17,6 +16,7 @@ from flo.engine.environments.keyring import Keyring
 from flo.engine.environments.loading import Described, Environments
 from flo.engine.environments.reading import read_discreetly
 from flo.engine.errors import FloError
+from flo.engine.frozen import frozen
 from flo.engine.opening import DEFAULT_URL, open_environments, open_keyring
 from flo.engine.stores.settings import Kind, SettingStore
 from flo.engine.values import Json, dump
@@ -24,7 +24,7 @@ from flo.engine.values import Json, dump
 _CUT = 120
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setup:
     """What the owner set up: all of it, and the encrypted table with its keys."""
 

@@ -7,7 +7,6 @@ import builtins
 import keyword
 import re
 import shlex
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,7 @@ import click
 from flo.engine.commands.options import json_option
 from flo.engine.commands.output import print_json, write
 from flo.engine.errors import FloError, InputInvalid
+from flo.engine.frozen import frozen
 from flo.engine.registry import Registry
 
 _PART: Final = r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
@@ -24,7 +24,7 @@ _NAME: Final = re.compile(rf"({_PART})\.({_PART})")
 _OURS: Final = "flo.steps."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Names:
     """What a step type and everything around it is called."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import click
 
@@ -14,6 +13,7 @@ from flo.engine.commands.options import json_option, steps_option, store_option
 from flo.engine.commands.output import note, print_json, print_json_list, print_table, warn, write
 from flo.engine.commands.sources import check_file
 from flo.engine.commands.trigger_words import next_fires, standing
+from flo.engine.frozen import frozen
 from flo.engine.instants import write_instant
 from flo.engine.reading import parse_json
 from flo.engine.stores.base import StoredWorkflow
@@ -92,7 +92,7 @@ def show(
             write("\n")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Added:
     """A workflow that was stored, and how each of its triggers stands now, by its full name."""
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from flo.engine.commands.sources import parse_shown
 from flo.engine.errors import InputInvalid, ValueRefused, did_you_mean
+from flo.engine.frozen import frozen
 from flo.engine.instants import parse_instant
 from flo.engine.reading import read_text
 from flo.engine.stores.base import DataStore
@@ -19,7 +20,7 @@ BATCH: Final = 1_000
 _FIELDS: Final = ("key", "value", "createdAt", "updatedAt", "expiresAt", "claimCount")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One row to write."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Final
@@ -15,6 +14,7 @@ from flo.engine.clock import Clock, SystemClock
 from flo.engine.commands.options import instant, json_option, store_option
 from flo.engine.commands.output import note, print_json, print_json_list, warn, write
 from flo.engine.commands.trigger_words import print_times, times_json
+from flo.engine.frozen import frozen
 from flo.engine.instants import parse_duration, write_instant
 from flo.engine.schedule.crontab import parse_cron
 from flo.engine.schedule.explaining import cautions
@@ -109,7 +109,7 @@ def explain(what: str, timezone: str | None, store: str | None, as_json: bool) -
         warn(caution)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """A schedule that was asked about, and its next slots.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flo.engine.errors import InputInvalid
+from flo.engine.frozen import frozen
 from flo.engine.values import Json, shown
 
 DEFAULT: Final = "default"
@@ -39,7 +40,7 @@ class Entry:
         return InputInvalid(self.source, f"{where}{message}", self.line, self.column)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Written:
     """What one file holds: environments by name and connections by name."""
 

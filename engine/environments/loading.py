@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from flo.engine.environments.process import Given, from_process
 from flo.engine.environments.resolving import Resolver
 from flo.engine.environments.table import ORIGIN, Opener
 from flo.engine.errors import InputInvalid, NotFound, StepFailed
+from flo.engine.frozen import frozen
 from flo.engine.hiding import has_secret
 from flo.engine.sealing import Keys, SealBroken
 from flo.engine.stores.settings import Kind, Setting, SettingStore
@@ -23,7 +23,7 @@ Held = Entry | Setting
 """A value, or the row of the table in which it is sealed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loaded:
     """What a run may use: ``env`` is ``$env``, ``connections`` is ``$connections``. What is secret is marked."""
 
@@ -35,7 +35,7 @@ class Loaded:
         return Loaded(_copied_object(self.env), self.connections.copy())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Described:
     """A value of an environment, or a connection, as people may see it. ``value`` has ``***`` for secrets; it is null
     where ``problem`` says why there is none. ``origin`` is what it comes from: ``FLO_ENV_X``, the file, ``store``."""
@@ -86,7 +86,7 @@ class Connections(Mapping[str, JsonObject]):
         return len(self._sound) + len(self._given)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Found:
     """What there is for one environment, by name: values of it, and connections."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from flo.engine.environments.entries import Entry, folded, is_name, misnamed
 from flo.engine.environments.marking import entered
 from flo.engine.environments.reading import read_discreetly
 from flo.engine.errors import InputInvalid
+from flo.engine.frozen import frozen
 from flo.engine.secrecy import Secret
 from flo.engine.values import storable
 
@@ -18,7 +18,7 @@ SECRET: Final = "FLO_SECRET_"
 CONNECTION: Final = "FLO_CONNECTION_"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Given:
     """What a process was started with: values of every environment, and connections by their folded name."""
 

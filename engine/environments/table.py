@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from flo.engine.environments.entries import Entry, check_name
@@ -11,6 +10,7 @@ from flo.engine.environments.keyring import Keyring
 from flo.engine.environments.marking import entered
 from flo.engine.environments.resolving import check
 from flo.engine.errors import FloError, InputInvalid
+from flo.engine.frozen import frozen
 from flo.engine.sealing import KEY_VARIABLE, Keys, SealBroken
 from flo.engine.stores.settings import Kind, Setting, SettingStore
 from flo.engine.values import Json, dump, plain
@@ -49,7 +49,7 @@ class Opener:
         return entry
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rotated:
     """How many values were sealed anew, and how many the first key had sealed already."""
 

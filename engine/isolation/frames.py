@@ -11,10 +11,10 @@ import io
 import pickle
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from flo.engine.errors import StepFailed
+from flo.engine.frozen import frozen
 from flo.engine.values import LazyList
 
 MAX_FRAME: Final = 512 * 1024 * 1024
@@ -31,7 +31,7 @@ class FrameBroken(Exception):
     """What came is no frame: nothing that comes after it can be read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setup:
     """The first message to a process: where it finds what it needs, and who its engine is."""
 
@@ -40,7 +40,7 @@ class Setup:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Work:
     """Run the body of a step type once. ``deadline`` is on the clock of the call; ``system_clock`` says that this is
     the machine's."""
@@ -52,7 +52,7 @@ class Work:
     input: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ask:
     """The body wants something of its ``StepCall``: ``target`` is a field of it, ``method`` one of its methods."""
 
@@ -62,7 +62,7 @@ class Ask:
     arguments: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """What an ``Ask`` gave, or raised."""
 
@@ -71,7 +71,7 @@ class Answer:
     raised: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ended:
     """What the body gave, or raised. ``trace`` tells where an error came from that nobody meant to raise; ``clean``
     says that no thread and no process of the body goes on."""
@@ -158,7 +158,7 @@ def said(error: BaseException) -> str:
         return type(error).__name__
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Carried:
     """An error in parts: pickle would call its class with arguments that it may not take."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from flo.engine.comparison import equal
 from flo.engine.errors import ExpressionInvalid, did_you_mean
+from flo.engine.frozen import frozen
 from flo.engine.language import rendering
 from flo.engine.language.expressions import Expression, compile_expression, in_order
 from flo.engine.language.grammar import FILTER, LITERALS
@@ -24,7 +25,7 @@ _INSTEAD: Final = {"set": "assign", "elif": "elsif", "elseif": "elsif"}
 _ASSIGNED: Final = re.compile(r"[^\W\d][\w$-]*|\$[\w$-]+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """A part of a text, compiled. A ``blank`` one writes nothing that anybody sees: blanks, or a tag around such parts;
     Liquid writes nothing at all for a block of them."""
@@ -34,7 +35,7 @@ class Part:
     text: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compiled:
     """The parts of a text and the paths they refer to, but for loop variables and assigned names."""
 

@@ -7,11 +7,12 @@ result counts as JSONLogic counts it: false, null, 0, empty text and the empty l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, cast
 
 from flo.engine.errors import ExpressionInvalid, TemplateFailed
+from flo.engine.frozen import frozen
 from flo.engine.language.field_tests import Fail, Paths, compile_tests, enter, is_tests
 from flo.engine.language.logic import Rule, compile_rule, look_into
 from flo.engine.language.logic_operators import truthy
@@ -25,7 +26,7 @@ Evaluate = Callable[[Scope, OnMissing], Json]
 Report = Callable[[Place, ExpressionInvalid], None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompiledCondition:
     """A compiled condition. ``paths`` is every path that it refers to, with the place of the string it stands in."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from flo.engine.errors import ExpressionInvalid, TemplateFailed
+from flo.engine.frozen import frozen
 from flo.engine.language.operators import settle
 from flo.engine.language.parser import Parser
 from flo.engine.language.paths import Path, Run
@@ -12,7 +13,7 @@ from flo.engine.language.scope import Missing, OnMissing, Scope
 from flo.engine.values import Json
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Expression:
     """A compiled expression. ``text`` is the expression without the blanks around it, ``paths`` every path that it
     refers to, in the order of the text."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from flo.engine.errors import ExpressionInvalid, FilterInvalid, TemplateFailed
+from flo.engine.frozen import frozen
 from flo.engine.instants import parse_instant
 from flo.engine.language.paths import Path
 from flo.engine.language.scope import META, Missing, Scope
@@ -41,7 +41,7 @@ def is_tests(value: Json) -> bool:
     return all(part.keys() & {"field", "all", "any"} for part in parts) and any(map(is_tests, parts))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Written:
     """A test of a field, as it was written. ``test`` is None where its value is resolved each time."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from flo.engine.frozen import frozen
 from flo.engine.language import filters_dates as dates
 from flo.engine.language import filters_encodings as encodings
 from flo.engine.language import filters_lists as lists
@@ -15,7 +15,7 @@ from flo.engine.language import filters_text as text
 from flo.engine.values import Json
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Filter:
     """One filter. ``least`` and ``most`` count its arguments besides the value.
 

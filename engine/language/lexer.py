@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from flo.engine.errors import ExpressionInvalid
+from flo.engine.frozen import frozen
 
 MAX_LENGTH: Final = 20_000
 """An expression may have this many characters."""
@@ -38,7 +38,7 @@ _INSTEAD: Final = {
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "/": "/", "\\": "\\", '"': '"', "'": "'"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Token:
     """``text`` is the token as written; ``value`` what a number or a quoted text means. A ``key`` is a name behind a
     dot."""

@@ -7,11 +7,12 @@ Where the classic rules have an answer it is the same here, but for arithmetic o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Final
 
 from flo.engine.errors import ExpressionInvalid, TemplateFailed, did_you_mean
+from flo.engine.frozen import frozen
 from flo.engine.language.logic_operators import LEAST, OPERATORS, size_of, steps_after, steps_before, truthy
 from flo.engine.language.operators import settle, written
 from flo.engine.language.paths import Nowhere, follow
@@ -51,7 +52,7 @@ class _Frame:
 _Node = Callable[[_Frame], Json]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Constant:
     value: Json
 
@@ -59,7 +60,7 @@ class _Constant:
         return self.value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """A compiled rule. ``variables`` are the paths that its ``var`` operators read from the outer data, with their
     places, where they are written out."""
@@ -98,7 +99,7 @@ def look_into(data: Json, segments: Sequence[str], before: str = "") -> Json | M
     return value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Site:
     """Where the compiler stands: ``outer`` says that ``var`` reads the outer data, not an item."""
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal
 
 from flo.engine.errors import ExpressionInvalid
+from flo.engine.frozen import frozen
 
 _OPENING: Final = re.compile(r"\{\{|<<|\{%")
 _CLOSING: Final = {"{{": "}}", "<<": ">>", "{%": "%}"}
@@ -27,7 +28,7 @@ _TAG: Final = re.compile(r"\s*([A-Za-z_]\w*)?")
 _END_RAW: Final = re.compile(r"\{%(-?)\s*endraw\s*(-?)%\}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Piece:
     """A part of a string. ``position`` is its place there. ``text`` is the text, the expression, or what a tag says
     behind its ``name``. ``trims_before`` and ``trims_after`` say that a hyphen in the mark takes the blanks off."""

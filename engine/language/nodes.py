@@ -6,9 +6,9 @@ Chains (``a + b + c``, ``x | f | g``) are one part that loops, so that only nest
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from flo.engine.errors import TemplateFailed
+from flo.engine.frozen import frozen
 from flo.engine.hiding import carried, secrets_in
 from flo.engine.language.filters import Filter
 from flo.engine.language.grammar import Special
@@ -19,7 +19,7 @@ from flo.engine.netting import Net
 from flo.engine.values import Json
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Node:
     """``depth`` counts how many parts stand inside each other. ``special`` names Liquid's ``empty`` and ``blank``,
     which are empty text but where they are compared."""

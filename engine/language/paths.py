@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from flo.engine.errors import TemplateFailed
+from flo.engine.frozen import frozen
 from flo.engine.language.scope import META, Missing, OnMissing, Scope
 from flo.engine.secrecy import NOT_KEPT, Lost, Secret
 from flo.engine.values import Json
@@ -17,7 +17,7 @@ Run = Callable[[Scope, OnMissing], Json | Missing]
 Segment = int | str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Path:
     """A path that an expression refers to.
 

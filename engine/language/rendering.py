@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Final
 
 from flo.engine.errors import TemplateFailed
+from flo.engine.frozen import frozen
 from flo.engine.language.expressions import Expression
 from flo.engine.language.operators import MAX_TEXT, settle, truthy, written
 from flo.engine.language.paths import Run
@@ -152,7 +153,7 @@ def _weight(value: Json, seen: dict[int, int], depth: int = 0) -> int:
     return seen[id(value)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loop:
     """A ``for`` tag. ``source`` is what it says, ``position`` where its items stand there."""
 

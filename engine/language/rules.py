@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from flo.engine.errors import ExpressionInvalid, TemplateFailed, did_you_mean
+from flo.engine.frozen import frozen
 from flo.engine.language.conditions import Evaluate, compile_logic
 from flo.engine.language.field_tests import Fail, Paths
 from flo.engine.language.logic import KNOWN
@@ -26,7 +27,7 @@ _SYMBOLS: Final = frozenset("=<>!&|?:+-*/%^~")
 _PATH: Final = re.compile(r"\$?[A-Za-z_][\w-]*(\.[\w-]+|\[\d+\])*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompiledRule:
     """A compiled rule. ``constant`` says that it gives the same whatever it sees; ``paths`` is every path that it
     refers to, with the place of the string it stands in. ``give`` evaluates it; it raises ``TemplateFailed`` with a

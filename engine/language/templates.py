@@ -7,9 +7,10 @@ gives is never looked at for marks again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from flo.engine.errors import ExpressionInvalid, TemplateFailed
+from flo.engine.frozen import frozen
 from flo.engine.hiding import joined_text
 from flo.engine.language import marks
 from flo.engine.language.blocks import compile_blocks
@@ -29,7 +30,7 @@ Evaluate = Callable[[Scope, OnMissing], Json]
 Report = Callable[[Place, ExpressionInvalid], None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Text:
     """A compiled string. ``lone`` says that it is exactly one expression, ``constant`` that it holds no template;
     ``paths`` is every path that it refers to, but for loop variables and assigned names."""
@@ -97,7 +98,7 @@ def _blocks(draw: Draw) -> Evaluate:
     return evaluate
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Template:
     """A compiled JSON value. ``constant`` says that nothing in it is a template; ``paths`` is every path that it
     refers to, with the place of the string it stands in."""

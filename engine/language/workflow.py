@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
 
+from flo.engine.frozen import frozen
 from flo.engine.language.paths import Path
 from flo.engine.language.scope import OnMissing, Scope
 from flo.engine.retry import ONCE, Retry
@@ -57,7 +58,7 @@ class Rule(Protocol):
 OnFailure = Literal["halt", "skip", "continue"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """One step. ``place`` is its JSON path in the document.
 
@@ -94,7 +95,7 @@ class Recheck(Protocol):
     def __call__(self, value: JsonObject) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Block:
     """A list of steps. ``needs`` gives for each step the positions of those it waits for; ``plain`` says that it is
     sequential."""
@@ -104,7 +105,7 @@ class Block:
     plain: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     """``options`` of the document, with their defaults."""
 
@@ -118,7 +119,7 @@ class Options:
     retention: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Workflow:
     """A workflow that passed every check. ``document`` is what it was made from, in full; ``text`` its JSON as it
     came."""

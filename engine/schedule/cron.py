@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
 
+from flo.engine.frozen import frozen
+
 _SECOND: Final = timedelta(seconds=1)
 _STRIDE: Final = timedelta(hours=12)
 _MARGIN: Final = timedelta(days=2)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One entry of a field's list: the values from ``first`` to ``last`` by ``step``; past 6, weekdays go on at 0.
 
@@ -31,7 +32,7 @@ class Entry:
     special: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CronField:
     """A field as written, its entries, and the sorted values that its plain entries give (Sunday is 0)."""
 
@@ -51,7 +52,7 @@ class CronField:
         return tuple(entry for entry in self.entries if entry.special)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cron:
     """An expression, as written but for its blanks, its five fields, and the ``plain`` form that cronsim reads."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 
 from flo.engine.errors import FloError, did_you_mean
+from flo.engine.frozen import frozen
 from flo.engine.schedule.cron import Cron, CronField, Entry
 
 _LONGEST: Final = 200
@@ -65,7 +66,7 @@ def parse_cron(text: str) -> Cron:
     return cron
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Kind:
     """What a field may hold. ``unit`` is that of ``every`` in which its steps can be written."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from flo.engine.clock import Clock
 from flo.engine.errors import FloError, InputInvalid, NotFound, StepFailed, WorkflowInvalid
 from flo.engine.executions import Execution
+from flo.engine.frozen import frozen
 from flo.engine.jobs import MAX_DEPTH, JobOptions, Request
 from flo.engine.language.scope import Missing, Scope
 from flo.engine.language.templates import compile_template
@@ -26,7 +27,7 @@ QUEUE_KEY: Final = "trigger:"
 """What runs of a trigger with ``overlap`` ``queue`` have as their concurrency key, before the trigger's id."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Firer:
     """Makes requests of fires: the newest version of the workflow, ``initialData`` resolved now."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from flo.engine.frozen import frozen
 from flo.engine.schedule.schedules import Schedule
 from flo.engine.triggers import Trigger
 
@@ -18,7 +18,7 @@ MOST: Final = 1_000
 """So many slots are caught up at most, the newest."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Passed:
     """Slots in a row that are not fired: the first, the last, and how many; None: so many that nobody counted."""
 
@@ -27,7 +27,7 @@ class Passed:
     count: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judgement:
     """What becomes of the slots that have come due: ``passed`` first, then ``fire``, in order. ``look_at`` is when the
     next slot comes due; None: there is none."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from flo.engine.frozen import frozen
 from flo.engine.triggers import Trigger
 
 HANDOVER: Final = timedelta(seconds=60)
@@ -16,7 +17,7 @@ _PAUSE_SECONDS: Final = 5.0
 _MEMORY: Final = timedelta(days=1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Left:
     """``until`` on the machine's clock it is not looked at, ``since`` on the store's it cannot be fired, and its cursor
     as far as this scheduler knows."""

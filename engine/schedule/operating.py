@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
@@ -11,6 +11,7 @@ from flo.engine.checking.load import load
 from flo.engine.checking.triggers import usual_name
 from flo.engine.errors import FloError, InputInvalid, NotFound
 from flo.engine.events import Bus, TriggerFired
+from flo.engine.frozen import frozen
 from flo.engine.instants import write_instant
 from flo.engine.reading import parse_json
 from flo.engine.requests import Requests
@@ -21,7 +22,7 @@ from flo.engine.triggers import Fire, Firing, Trigger
 from flo.engine.values import JsonObject, new_id, plain
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Triggers:
     """The triggers of one store. A trigger is named by its id, by ``workflow/name``, by its name or by its workflow's,
     where only one is meant."""

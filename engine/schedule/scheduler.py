@@ -8,7 +8,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -16,6 +15,7 @@ from typing import Final
 from flo.engine.chores import Chore, Outage, around, hand_on, listen, start_thread
 from flo.engine.errors import StoreError
 from flo.engine.events import Bus
+from flo.engine.frozen import frozen
 from flo.engine.schedule.dealing import Dealer, LeftToOthers
 from flo.engine.schedule.firing import Firer
 from flo.engine.schedule.leaving import Leaving
@@ -35,7 +35,7 @@ _SPACING: Final = 0.1
 """On SQLite a scheduler is woken by every change of the file, the work of others too."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Task:
     """Something that is due: how to deal with it, and what to do where that cannot be done. Both say whether they did
     anything."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo
 
 from flo.engine.errors import FloError
+from flo.engine.frozen import frozen
 from flo.engine.instants import parse_duration, parse_instant, write_instant
 from flo.engine.schedule.cron import Cron
 from flo.engine.schedule.crontab import CronInvalid, parse_cron
@@ -39,7 +39,7 @@ class ScheduleInvalid(FloError):
         super().__init__("; ".join(f"{field}: {what}" if field else what for field, what in problems))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Schedule:
     """When something fires, and what happens where that goes wrong: ``cron`` in a ``zone``, or ``every`` so long.
 

@@ -8,11 +8,11 @@ bounded number of times with jitter; callers never see them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from flo.engine.executions import Execution, ExecutionState, LogLine, StepRecord, StepState
+from flo.engine.frozen import frozen
 from flo.engine.instants import write_instant
 from flo.engine.jobs import Attempt, Enqueued, Request, Retention, Wait
 from flo.engine.stores.changes import Change
@@ -22,7 +22,7 @@ from flo.engine.triggers import WantedTrigger
 from flo.engine.values import Json, JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """One row of a table. ``value`` is any JSON; instants are aware UTC."""
 
@@ -45,7 +45,7 @@ class Row:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stored:
     """What ``set`` left: the row as it is now, and whether this call created it."""
 
@@ -53,7 +53,7 @@ class Stored:
     created: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Page:
     """Rows in order, and the cursor that continues after them (None: there are no more)."""
 
@@ -61,7 +61,7 @@ class Page:
     next_cursor: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Updated:
     """What ``update`` did. ``row`` is the row afterwards, or the row that the guard refused; ``reason`` why nothing
     changed."""
@@ -71,7 +71,7 @@ class Updated:
     reason: Literal["not-found", "guard"] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Table:
     """A table and how many live rows it has."""
 
@@ -174,7 +174,7 @@ class DataStore(Protocol):
         """The tables that have live rows, by name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredWorkflow:
     """One stored version of a workflow. ``document`` is the JSON text as it was added; ``digest`` its SHA-256 in
     hex."""

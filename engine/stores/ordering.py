@@ -6,12 +6,12 @@ import hashlib
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import total_ordering
 from typing import Final
 
 from flo.engine.comparison import SortKey, sort_key
 from flo.engine.errors import FilterInvalid
+from flo.engine.frozen import frozen
 from flo.engine.stores.fields import ABSENT, Absent, check_keys
 from flo.engine.stores.filters import Field, RowLike, find, parse_field
 from flo.engine.values import Json, dump, kind_of, shown
@@ -20,7 +20,7 @@ _DIRECTIONS: Final = ("asc", "desc")
 _KEYS: Final = ("field", "direction")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class By:
     """Order by one field. A row without it comes last, in both directions."""
 
@@ -31,7 +31,7 @@ class By:
 Order = tuple[By, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Position:
     """Where a row stands in an order: what its fields hold, and its number in the insertion order, which breaks ties.
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
+
+from flo.engine.frozen import frozen
 
 Kind = Literal["environment", "connection"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setting:
     """A value that somebody set: ``name`` in the environment ``owner``, or the whole connection ``owner``, whose name
     is empty. ``sealed`` is what ``sealing`` made of it."""

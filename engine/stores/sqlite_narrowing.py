@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from flo.engine.frozen import frozen
 from flo.engine.instants import parse_instant, read_instant, write_instant
 from flo.engine.stores.claiming import STATUS_LENGTH
 from flo.engine.stores.filters import All, Condition, Operator, Test
@@ -28,7 +28,7 @@ _MANY: Final = 100
 """So many tests, and texts of a test, are put into SQL; SQLite has a limit on how large an expression is."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Narrowed:
     """What follows ``WHERE``, and its values. Every row that matches is in it; if it is ``exact``, no other one is."""
 

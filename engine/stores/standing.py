@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from flo.engine.executions import ExecutionState
+from flo.engine.frozen import frozen
 from flo.engine.triggers import Fire, Firing, Trigger, WantedTrigger
 from flo.engine.values import dump, new_id
 
@@ -14,7 +15,7 @@ SCHEDULERS: Final = "flo:schedulers"
 """Schedulers are told under this name, as workers are under that of a queue."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Standing:
     """A trigger with what only its store asks for. ``said`` is what ``enabled`` of the document said last, None where
     no document has the trigger."""

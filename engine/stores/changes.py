@@ -15,6 +15,7 @@ from flo.engine.instants import write_instant
 from flo.engine.stores.fields import ABSENT, Absent, check_keys, index_of
 from flo.engine.stores.filters import parse_field
 from flo.engine.stores.limits import check_storable
+from flo.engine.stores.remembering import remembering
 from flo.engine.values import MAX_DEPTH, Json, kind_of, shown
 
 
@@ -54,6 +55,7 @@ class Change:
     text: str = ""
 
 
+@remembering
 def parse_changes(changes: Json, place: str = "set") -> tuple[Change, ...]:
     """Read ``set``: one ``{field, operation, value}`` or a list of them. Raises ``FilterInvalid`` with the place of
     what is wrong and the nearest right word."""

@@ -13,6 +13,7 @@ from flo.engine.errors import FilterInvalid, did_you_mean
 from flo.engine.instants import parse_duration, read_instant, write_instant
 from flo.engine.stores.fields import ABSENT, Absent, check_keys, follow, read_path
 from flo.engine.stores.limits import check_storable
+from flo.engine.stores.remembering import remembering
 from flo.engine.values import Json, kind_of, shown
 
 COLUMNS: Final = ("key", "createdAt", "updatedAt", "expiresAt", "claimCount")
@@ -122,6 +123,7 @@ class RowLike(Protocol):
     def claim_count(self) -> int: ...
 
 
+@remembering
 def parse_where(where: Json, mode: str = "all", place: str = "where") -> Condition:
     """Read ``where`` and ``filterMode``. Raises ``FilterInvalid`` with the place of what is wrong and the nearest
     right word.

@@ -21,9 +21,9 @@ FloError                 exit code 1: the user's mistake
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import ClassVar, Literal
+
+from flo.engine.frozen import frozen
 
 
 class FloError(Exception):
@@ -56,7 +56,7 @@ class NotFound(FloError):
         super().__init__(f"no {kind} {name!r}{did_you_mean(name, known)}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """One thing that is wrong in a document.
 
@@ -191,6 +191,8 @@ def worded(error: BaseException) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Give ``; did you mean 'x'?`` for the nearest known name, or nothing."""
+    from difflib import get_close_matches  # every command imports this module, and few have to ask
+
     candidates = {candidate.lower(): candidate for candidate in known}
     close = get_close_matches(name.lower(), candidates, n=1)
     return f"; did you mean {candidates[close[0]]!r}?" if close else ""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from functools import cache
 from typing import Final
 
 from flo.engine.errors import did_you_mean
@@ -31,13 +32,10 @@ _TIME = (
     r"\ *(?P<half>[AaPp][Mm])?\ *(?P<zone>[Zz]|UTC|GMT|[+-]\d{2}:?\d{2})?)?"
 )
 _DAY_NAME = rf"(?:(?:{'|'.join(name[:3] + '(?:' + name[3:] + ')?' for name in _DAYS)}),?\ +)?"
-_FORMS: Final = tuple(
-    re.compile(pattern + _TIME, re.ASCII | re.IGNORECASE)
-    for pattern in (
-        r"(?P<year>\d{4})(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2})",
-        _DAY_NAME + r"(?P<name>[a-z]{3,9})\.?\ +(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\ +(?P<year>\d{4})",
-        _DAY_NAME + r"(?P<day>\d{1,2})(?:st|nd|rd|th)?[\ -](?P<name>[a-z]{3,9})\.?,?[\ -](?P<year>\d{4})",
-    )
+_FORMS: Final = (
+    r"(?P<year>\d{4})(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2})",
+    _DAY_NAME + r"(?P<name>[a-z]{3,9})\.?\ +(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\ +(?P<year>\d{4})",
+    _DAY_NAME + r"(?P<day>\d{1,2})(?:st|nd|rd|th)?[\ -](?P<name>[a-z]{3,9})\.?,?[\ -](?P<year>\d{4})",
 )
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_TEXT: Final = re.compile(r"\d{1,12}", re.ASCII)
@@ -60,10 +58,16 @@ def read_date(value: Json) -> datetime | None:
         return datetime.now(UTC)
     if _EPOCH_TEXT.fullmatch(text):
         return _since_epoch(int(text))
-    for form in _FORMS:
+    for form in _forms():
         if found := form.fullmatch(text):
             return _from_parts(found.groupdict())
     return None
+
+
+@cache
+def _forms() -> Sequence[re.Pattern[str]]:
+    """Compiled when the first date is read: most runs read none."""
+    return [re.compile(pattern + _TIME, re.ASCII | re.IGNORECASE) for pattern in _FORMS]
 
 
 def _since_epoch(seconds: float) -> datetime | None:

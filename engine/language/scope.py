@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Final, Protocol
 
 from flo.engine.values import Json
@@ -30,6 +29,8 @@ class Missing:
     @property
     def hint(self) -> str:
         """``; did you mean 'initial.name'?`` where a key like it is there, or nothing."""
+        from difflib import get_close_matches  # as in did_you_mean
+
         close = get_close_matches(self.key, self.holder, n=1) if isinstance(self.holder, Mapping) else []
         return f"; did you mean {f'{self.before}.{close[0]}'!r}?" if close else ""
 

@@ -44,7 +44,7 @@ class Request:
     waits, or is rejected. ``identity`` is what two requests of one idempotency ``key`` must have in common.
     ``trigger_id`` is of the trigger that fired it, ``led_by`` the depth of the execution whose end did. ``environment``
     names what fills ``$env``, None for the default one; ``environment_chosen`` says that somebody chose it, whatever
-    the workflow says.
+    the workflow says. ``input_text`` is the input as JSON, where that was written already.
     """
 
     definition: str
@@ -72,6 +72,7 @@ class Request:
     environment: str | None = None
     environment_chosen: bool = False
     id: str = field(default_factory=new_id)
+    input_text: str | None = field(default=None, compare=False, repr=False)
 
 
 def owner_id() -> str:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final, Literal
 
+from flo.engine.checking.fitting import fits
 from flo.engine.checking.input_schema import input_violations
 from flo.engine.checking.load import check_input, load
 from flo.engine.clock import Clock
@@ -218,16 +219,15 @@ def misfit(workflow: Workflow, initial: JsonObject) -> str | None:
 
 def _wishes(options: JobOptions | None, target: str, given: JsonObject) -> dict[str, Any]:
     """The fields of a request that its producer chooses. Raises ``InputInvalid`` where its input is too large."""
-    characters = len(dump(given))
-    if characters > MAX_INPUT:
-        raise InputInvalid(
-            f"input of {target}", f"it has {characters:,} characters as JSON, the limit is {MAX_INPUT:,}"
-        )
+    text = dump(given)
+    if len(text) > MAX_INPUT:
+        raise InputInvalid(f"input of {target}", f"it has {len(text):,} characters as JSON, the limit is {MAX_INPUT:,}")
     if options is None:
-        return {"queue": None}
+        return {"queue": None, "input_text": text}
     if not options.queue:
         raise InputInvalid("queue", "its name is empty; leave it out for 'default'")
     wishes: dict[str, Any] = {
+        "input_text": text,
         "queue": options.queue,
         "priority": options.priority,
         "run_at": options.run_at,
@@ -289,5 +289,7 @@ class _Given:
 
 
 def _misfits(step_type: StepType, given: JsonObject) -> str:
+    if fits(step_type.schema, given):
+        return ""
     found = input_violations(step_type.schema, given)
     return "; ".join(f"{place_text(each.place) or 'input'}: {each.message}" for each in found)

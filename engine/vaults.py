@@ -45,7 +45,7 @@ class Vaults:
                 " ('flo env key' prints a new one), or let the workflow read the secret from $env",
             )
         vault = self.of(request.id, request.environment)
-        return replace(request, input=cast(JsonObject, vault.hide(vault.meet(request.input))))
+        return replace(request, input=cast(JsonObject, vault.hide(vault.meet(request.input))), input_text=None)
 
     def opened(self, value: Json, execution_id: str) -> Json:
         """What an execution stored, with its secrets."""

@@ -16,7 +16,7 @@ from flo.engine.stores.database import Execute
 from flo.engine.stores.sql_lists import recordsets
 from flo.engine.stores.sql_rows import NO_QUEUE, json_text
 
-_TYPES: Final = {
+TYPES: Final = {
     "id": "text",
     "workflow": "text",
     "version": "integer",
@@ -42,7 +42,7 @@ _TYPES: Final = {
 _NAMES: Final = {"idempotency_key": "key", "request_identity": "identity", "trigger_kind": "trigger"}
 """Those among them that are named otherwise in ``Request``."""
 
-_said = attrgetter(*(_NAMES.get(column, column) for column in _TYPES))
+said = attrgetter(*(_NAMES.get(column, column) for column in TYPES))
 
 _MORE: Final = {
     "input": "{input}",
@@ -58,11 +58,11 @@ _MORE_TYPES: Final = {"input": "json", "depth": "integer", "state": "text", "run
 _ONCE: Final = "ON CONFLICT (tenant, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING"
 
 INSERT: Final = f"""
-INSERT INTO executions ({", ".join([*_TYPES, *_MORE])})
-SELECT {", ".join([f"r.{column}" for column in _TYPES])},
+INSERT INTO executions ({", ".join([*TYPES, *_MORE])})
+SELECT {", ".join([f"r.{column}" for column in TYPES])},
     {", ".join(_MORE.values()).replace("{", "r.").replace("}", "")}
 FROM json_to_recordset(:rows::json) AS r (
-    {", ".join(f"{column} {kind}" for column, kind in {**_TYPES, **_MORE_TYPES}.items())}
+    {", ".join(f"{column} {kind}" for column, kind in {**TYPES, **_MORE_TYPES}.items())}
 )
 ORDER BY r.idempotency_key {_ONCE}
 """
@@ -77,9 +77,9 @@ def row_of(
     request: Request, depth: int = 0, run_at: datetime | None = None, state: ExecutionState = ExecutionState.PENDING
 ) -> Row:
     """The row of a request. ``depth`` is that of its parent, ``run_at`` stands for a delay."""
-    row = {column: value for column, value in zip(_TYPES, _said(request), strict=True) if value is not None}
+    row = {column: value for column, value in zip(TYPES, said(request), strict=True) if value is not None}
     row["queue"] = request.queue or NO_QUEUE
-    row["input"] = json_text(request.input)
+    row["input"] = json_text(request.input, request.input_text)
     row["depth"] = (request.led_by if request.parent_id is None else depth) + 1
     row["state"] = state.value
     row["run_at"] = run_at or request.run_at
@@ -107,6 +107,6 @@ def as_json(rows: Sequence[Row]) -> Iterator[str]:
 @lru_cache(maxsize=64)
 def _insert_one(columns: tuple[str, ...]) -> str:
     """The statement that stores a row of ``columns``; the others have their defaults."""
-    plain = [column for column in columns if column in _TYPES]
+    plain = [column for column in columns if column in TYPES]
     values = ", ".join([f":{column}" for column in plain] + list(_MORE.values())).replace("{", ":").replace("}", "")
     return f"INSERT INTO executions ({', '.join([*plain, *_MORE])}) VALUES ({values}) {_ONCE}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from msgspec import Raw
 from msgspec.json import Encoder
 
 from flo.engine.values import dump
 
-_PORTION: Final = 16 * 1024 * 1024
+PORTION: Final = 16 * 1024 * 1024
 """So many characters go in one parameter, or one row where that has more."""
 
 _ENCODER: Final = Encoder()
@@ -34,11 +35,16 @@ def recordsets(rows: Iterable[Mapping[str, object]]) -> Iterator[str]:
         yield f"[{','.join(portion)}]"
 
 
+def by_key(texts: Mapping[str, str]) -> str:
+    """An object for ``json_each``, of values that are JSON already."""
+    return _ENCODER.encode({key: Raw(text) for key, text in texts.items()}).decode()
+
+
 def _portions(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The texts in turn, as many at once as have ``_PORTION`` characters together."""
+    """The texts in turn, as many at once as have ``PORTION`` characters together."""
     begin = characters = 0
     for at, text in enumerate(texts):
-        if at > begin and characters + len(text) > _PORTION:
+        if at > begin and characters + len(text) > PORTION:
             yield texts[begin:at]
             begin, characters = at, 0
         characters += len(text)

@@ -11,8 +11,10 @@ from flo.engine import app
 from flo.engine.app import Flo
 from flo.engine.errors import InputInvalid
 from flo.engine.executions import ExecutionState
-from flo.engine.jobs import JobOptions
-from flo.engine.values import JsonObject
+from flo.engine.jobs import JobOptions, Request
+from flo.engine.secrecy import Secret
+from flo.engine.values import JsonObject, dump
+from flo.engine.vaults import Vaults
 
 
 @pytest.fixture
@@ -67,3 +69,11 @@ def test_the_keys_of_many_are_numbered_and_that_of_one_is_not(engine: Flo) -> No
     (one,) = engine.enqueue_many("core.log", [{"message": "one"}], options)
     keys = {execution.id: execution.key for execution in engine.executions.list()}
     assert [keys[each.execution_id] for each in (*many, one)] == ["k-1", "k-2", "k"]
+
+
+def test_what_was_written_of_an_input_with_a_secret_is_not_stored() -> None:
+    given = {"password": Secret("correct horse")}
+    asked = Request("{}", "digest", given, queue=None, input_text=dump(given))
+    stored = Vaults().stored(asked)
+    assert "horse" not in dump(stored.input)
+    assert stored.input_text is None

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from flo.engine.errors import FloError
+from flo.engine.errors import FloError, StoreError
 from flo.engine.executions import Execution, ExecutionState
 from flo.engine.jobs import MAX_BATCH, Again, Enqueued, KeyConflict, Parked
 from flo.engine.stores.store import Store
+from flo.engine.values import dump
 from flo.testing import FrozenClock
 
 from .jobs import (
@@ -117,6 +118,38 @@ def test_what_nothing_has_to_be_looked_up_for_is_stored_whole_too(store: Store) 
         environment="staging",
         environment_chosen=True,
     )
+
+
+def test_requests_that_differ_in_their_inputs_alone_are_stored_each_with_its_own(store: Store) -> None:
+    inputs: list[dict[str, Any]] = [{"n": 2**70}, {}, {'" \\ é': [-0.0, None, "\\u0000"]}, {"n": 1e300}]
+    batch = [request(input=given, input_text=dump(given), led_by=2, run_at=START + MINUTE) for given in inputs]
+    assert [one.execution_id for one in store.queue.enqueue(batch)] == [one.id for one in batch]
+    stored_ones = [found(store, one.id) for one in batch]
+    assert [one.input for one in stored_ones] == inputs
+    assert [repr(one.input) for one in stored_ones] == list(map(repr, inputs))
+    assert {(one.depth, one.due_at, one.root_id == one.id) for one in stored_ones} == {(3, START + MINUTE, True)}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("workflow", "other"), ("version", 4), ("handler", "core.log"), ("priority", 7), ("run_at", START + MINUTE),
+        ("deadline", START + MINUTE), ("concurrency_limit", 5), ("trigger", "event"), ("trigger_id", "t"),
+        ("replay_of", "another"), ("environment", "staging"), ("environment_chosen", True), ("queue", "mail"),
+    ],
+)  # fmt: skip
+def test_of_requests_that_differ_in_one_thing_each_keeps_its_own(store: Store, name: str, value: object) -> None:
+    usual, other = request(), request(**{name: value})
+    store.queue.enqueue([usual, other, request()])
+    assert getattr(found(store, usual.id), name) == getattr(found(store, enqueued(store)), name) != value
+    assert getattr(found(store, other.id), name) == value
+
+
+def test_a_request_that_comes_twice_in_a_batch_is_refused(store: Store) -> None:
+    asked = request()
+    with pytest.raises(StoreError):
+        store.queue.enqueue([asked, asked])
+    assert stored(store) == 0
 
 
 def test_requests_of_every_kind_go_in_one_batch(store: Store) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
@@ -11,6 +12,7 @@ from flo.engine.attempt import ChildFailed, End
 from flo.engine.executions import StepState
 from flo.engine.language.workflow import Block, Step
 from flo.engine.run import Frame
+from flo.engine.sharing import share_steps, sharers
 from flo.engine.step import Suspended
 
 GRAPH_THREADS = 16
@@ -25,11 +27,18 @@ def run_block(frame: Frame, block: Block, run_step: RunStep, skip_step: SkipStep
     if not block.plain:
         run_graph(frame, block.steps, block.needs, run_step, skip_step, GRAPH_THREADS)
         return
-    skipping = False
-    for step in block.steps:
+    waiting, bets, skipping = deque(block.steps), True, False
+    while waiting:
         if skipping:
-            skip_step(frame, step)
+            skip_step(frame, waiting.popleft())
             continue
+        if bets and (many := sharers(frame, waiting)):
+            shared = share_steps(frame, many, run_step)
+            bets = shared > 0
+            for _ in range(shared):
+                waiting.popleft()
+            continue
+        step = waiting.popleft()
         end = run_step(frame, step)
         if end.state is StepState.FAILED:
             skipping = _tolerated(frame, step, end) == "skip"

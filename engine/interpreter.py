@@ -117,7 +117,7 @@ class _StepEngine:
             concurrency=concurrency,
             tolerate=tolerate,
             before=before,
-            shares=can_share(run, block, self.interpreter.registry),
+            shares=can_share(run, block),
         )
         if not results.kept:  # who refers to them may be in a transaction, which sees no more than is stored
             self.frame.strand.flush()

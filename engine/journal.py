@@ -253,10 +253,15 @@ class Strand:
         return _Aside(self.journal, self._state)
 
     def record_aside(self, owned: Owned, aside: Strand) -> None:
-        """Store what happened aside with the transaction that is under way."""
+        """Store what happened aside with the transaction that is under way. Raises ``Apart`` where the execution was
+        over meanwhile: then not all of it was taken down."""
+        if self.journal.sealed:
+            raise Apart(doubt=False)
         entries = aside.take(returned=False)
         with self._lock:
             self._with[id(owned)] = entries
+            for record in entries.steps:
+                self._note_large(record, record.characters)
 
     def take(self, *, returned: bool) -> Entries:
         """Give all that is not stored yet, for whoever writes it with the end of the claim: also what was cut short,

@@ -39,7 +39,7 @@ def run_loop(
     shares: bool,
 ) -> Loop:
     """Run ``run_iteration`` once for each item, at most ``concurrency`` at a moment; more are never taken from
-    ``items``. Where it ``shares``, iterations run one after the other, many of them in one transaction.
+    ``items``. Where it ``shares``, iterations run one after the other, up to ``MOST`` of them in one transaction.
 
     After a failure nothing new starts unless ``tolerate``; what runs is waited for, then the failure of the lowest
     index is raised. A cancelled or returning run ends the loop likewise. An iteration that waits keeps its place among
@@ -181,7 +181,7 @@ class _Iterations:
         """Run iterations in one transaction. Gives how many; 0 where each has to run by itself."""
         if len(taken) == 1 or any(self._begun_before(index) for index, _ in taken):
             return 0
-        records = share(frame, taken, self._iterate_within)
+        records = share(frame, taken, lambda inside, held: self._iterate_within(inside, *held))
         for record in records:
             assert record.index is not None
             self._results.add(record.index, record)

@@ -12,9 +12,9 @@ from flo.engine.hiding import secrets_in
 from flo.engine.language.scope import Missing
 from flo.engine.language.workflow import Step
 from flo.engine.outputs import stored_output
-from flo.engine.restoring import restore
+from flo.engine.restoring import Types, restore
 from flo.engine.run import Frame, refuse_missing
-from flo.engine.step import Failure, Outcome, RunReturned, StepType, Types
+from flo.engine.step import Failure, Outcome, RunReturned, StepType
 from flo.engine.values import Json, JsonObject, place_under, whole_object
 from flo.engine.writing import Apart
 

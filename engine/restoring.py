@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, Protocol
 
 from flo.engine.attempt import End
 from flo.engine.executions import StepRecord, StepState
@@ -12,10 +12,16 @@ from flo.engine.language.workflow import Step
 from flo.engine.outputs import LOOP_ITEMS
 from flo.engine.results import Results
 from flo.engine.run import Frame, Run
-from flo.engine.step import Failure, StepType, Types
+from flo.engine.step import Failure, StepType
 from flo.engine.values import JsonObject
 
 _INDEX: Final = re.compile(r"\[\d+\]")
+
+
+class Types(Protocol):
+    """The step types, by name."""
+
+    def __getitem__(self, name: str) -> StepType: ...
 
 
 def restore(frame: Frame, step: Step, types: Types) -> End | None:

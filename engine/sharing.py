@@ -1,15 +1,16 @@
-"""Iterations of a loop that share a transaction: they run in it one after the other, and are committed at once.
+"""Steps and iterations that share a transaction: they run in it one after the other, and are committed at once.
 
 This bets that all goes well. Where something fails, or wants what a transaction cannot wait for, all of it is undone as
-if it had never begun, and each iteration runs by itself.
+if it had never begun, and each runs by itself.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from itertools import takewhile
+from typing import Final, TypeVar
 
 from flo.engine.events import Event
 from flo.engine.executions import StepRecord
@@ -17,41 +18,58 @@ from flo.engine.jobs import LeaseLost
 from flo.engine.journal import BATCH_CHARACTERS
 from flo.engine.language.workflow import Block, Step
 from flo.engine.run import Frame, Run
-from flo.engine.step import Types
 from flo.engine.stores.queueing import Owned
 from flo.engine.values import Json
 from flo.engine.writing import Apart
+
+P = TypeVar("P")
 
 MOST: Final = 100
 """So many iterations share a transaction at most."""
 
 MOST_SECONDS: Final = 0.02
-"""No further one begins in it after so long, of the machine's own time: others wait for what it has locked."""
+"""Nothing more begins in it after so long, of the machine's own time: others wait for what it has locked."""
 
 Item = tuple[int, Json]
 """One of a loop's items, and its index."""
 
 
-def can_share(run: Run, block: Block, types: Types) -> bool:
-    """Whether iterations of these steps may share a transaction: all that they wait for is the store."""
-
-    def waits_for_nothing(step: Step) -> bool:
-        if step.branches and run.again:  # what it decided before is read in a transaction of its own
-            return False
-        return types[step.type].joins and step.timeout_ms is None and all(map(plain, step.branches.values()))
-
-    def plain(block: Block) -> bool:
-        return block.plain and all(map(waits_for_nothing, block.steps))
-
-    return plain(block)
+def can_share(run: Run, block: Block) -> bool:
+    """Whether iterations of these steps may share a transaction, and any of them would make one."""
+    if run.again and any(step.branches for step in block.steps):  # what was decided before is read in one of its own
+        return False
+    return block.joins and any(step.commits for step in block.steps)
 
 
-def share(
-    frame: Frame, taken: Sequence[Item], iterate: Callable[[Frame, int, Json], StepRecord]
-) -> Sequence[StepRecord]:
-    """Run iterations in one transaction, in their order; gives the records of those that it had time for, the first
+def sharers(frame: Frame, steps: Iterable[Step]) -> Sequence[Step]:
+    """The first of these steps that may share a transaction; none where they would not make several."""
+    if frame.within is not None or frame.run.again:
+        return ()
+    many = list(takewhile(lambda step: step.joins, steps))
+    return many if sum(step.commits for step in many) > 1 else ()
+
+
+def share_steps(frame: Frame, many: Sequence[Step], run_step: Callable[[Frame, Step], object]) -> int:
+    """Run steps in one transaction. Gives how many of them have run; 0 where each has to run by itself. Raises
+    ``LeaseLost``."""
+
+    def run(inside: Frame, step: Step) -> StepRecord:
+        run_step(inside, step)
+        record = inside.scope.metas[step.id]
+        assert isinstance(record, StepRecord)
+        return record
+
+    records = share(frame, many, run)
+    if not records:
+        for step_id in _ids(many):
+            for seen in (frame.scope.names, frame.scope.metas, frame.run.ended):
+                seen.pop(step_id, None)
+    return len(records)
+
+
+def share(frame: Frame, pieces: Sequence[P], run: Callable[[Frame, P], StepRecord]) -> Sequence[StepRecord]:
+    """Run pieces of work in one transaction, in their order; gives the records of those that it had time for, the first
     ones. None of them has run where it gives none. Raises ``LeaseLost``."""
-    run = frame.run
     records: list[StepRecord] = []
     events: list[Event] = []
 
@@ -61,9 +79,9 @@ def share(
         aside = frame.strand.aside()
         inside = replace(frame, strand=aside, within=owned)
         until = time.monotonic() + MOST_SECONDS
-        with run.bus.held() as events:
-            for index, item in taken:
-                records.append(iterate(inside, index, item))
+        with frame.run.bus.held() as events:
+            for piece in pieces:
+                records.append(run(inside, piece))
                 if time.monotonic() >= until or aside.characters >= BATCH_CHARACTERS:
                     break
         frame.strand.record_aside(owned, aside)
@@ -73,22 +91,31 @@ def share(
     except LeaseLost:
         raise
     except Apart as apart:
-        if not apart.doubt or not _is_stored(run, records):
+        if not apart.doubt or not _is_stored(frame, records):
             return ()
-    except Exception:  # it comes again, and to its place, where each iteration runs by itself
+    except Exception:  # it comes again, and to its place, where each runs by itself
         return ()
-    run.renewer.settle()
+    frame.run.renewer.settle()
     for event in events:
-        run.bus.announce(event)
+        frame.run.bus.announce(event)
     return records
 
 
-def _is_stored(run: Run, records: Sequence[StepRecord]) -> bool:
+def _is_stored(frame: Frame, records: Sequence[StepRecord]) -> bool:
     """Whether a transaction whose answer was lost had been committed."""
     if not records:
         return False
-    last = records[-1]
-    assert last.loop is not None
-    assert last.index is not None
-    stored = run.past.iterations(run.execution.id, last.loop, start=last.index, limit=1)
-    return any(held.index == last.index and held.started_at == last.started_at for held in stored)
+    last, past = records[-1], frame.run.past
+    if last.loop is not None and last.index is not None:
+        stored = past.iterations(last.execution_id, last.loop, start=last.index, limit=1)
+    else:
+        stored = past.checkpoints(last.execution_id, frame.prefix)
+    return any(held.path == last.path and held.started_at == last.started_at for held in stored)
+
+
+def _ids(steps: Iterable[Step]) -> Iterator[str]:
+    """The ids of steps, and of their children."""
+    for step in steps:
+        yield step.id
+        for block in step.branches.values():
+            yield from _ids(block.steps)

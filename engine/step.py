@@ -261,12 +261,6 @@ class StepType:
     isolated: bool = False
 
 
-class Types(Protocol):
-    """Step types, by name."""
-
-    def __getitem__(self, name: str) -> StepType: ...
-
-
 def step_type(
     name: str,
     *,

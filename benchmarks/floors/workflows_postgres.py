@@ -33,9 +33,16 @@ class Contestant:
         ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at
     """
     _RECORD = "INSERT INTO records VALUES (%(run)s, %(path)s, 'set', 'success', now(), 0.1, '{\"number\": 1}')"
-    _FIRST = f"WITH begun AS ({_BEGIN}), written AS ({_WRITE}) {_RECORD}"
-    _NEXT = f"WITH written AS ({_WRITE}) {_RECORD}"
-    _LAST = f"WITH ended AS ({_END}), written AS ({_WRITE}) {_RECORD}"
+    _ROWS = (
+        f"WITH begun AS ({_BEGIN}), written AS ({_WRITE}) {_RECORD}",
+        *[f"WITH written AS ({_WRITE}) {_RECORD}"] * (STEPS - 2),
+        f"WITH ended AS ({_END}), written AS ({_WRITE}) {_RECORD}",
+    )
+    _OUTSIDE = (
+        f"WITH begun AS ({_BEGIN}) {_RECORD}",
+        *[_RECORD] * (STEPS - 2),
+        f"WITH ended AS ({_END}) {_RECORD}",
+    )
 
     def __init__(self, url: str) -> None:
         self._session = psycopg.connect(url, autocommit=True)
@@ -45,13 +52,14 @@ class Contestant:
         """Forget every run."""
         self._session.execute("TRUNCATE runs, records, items")
 
-    def run(self, executions: int, writes: bool) -> int:
-        """Run: a commit for each step that writes a row, with its record; else one commit for all of it."""
+    def run(self, executions: int, does: str) -> int:
+        """Run: a commit for each step that writes a row, or acts outside, with its record; else one for all."""
+        each = {"rows": self._ROWS, "outside": self._OUTSIDE}.get(does)
         for number in range(executions):
             run = uuid.uuid4()
             records = [{"run": run, "path": f"step-{at}", "key": f"{number}-{at}"} for at in range(STEPS)]
-            if writes:
-                for sql, values in zip((self._FIRST, *[self._NEXT] * (STEPS - 2), self._LAST), records, strict=True):
+            if each is not None:
+                for sql, values in zip(each, records, strict=True):
                     self._session.execute(sql, values)
                 continue
             with self._session.transaction(), self._session.cursor() as cursor:

@@ -42,23 +42,23 @@ class Contestant:
         """Forget every run."""
         self._connection.executescript("DELETE FROM runs; DELETE FROM records; DELETE FROM items")
 
-    def run(self, executions: int, writes: bool) -> int:
-        """Run: a commit for each step that writes a row, with its record; else one commit for all of it."""
-        execute = self._connection.execute
+    def run(self, executions: int, does: str) -> int:
+        """Run: a commit for each step that writes a row, or acts outside, with its record; else one for all."""
+        execute, each = self._connection.execute, does != "nothing"
         for number in range(executions):
             run = str(uuid.uuid4())
             for at in range(STEPS):
                 values = {"run": run, "path": f"step-{at}", "key": f"{number}-{at}", "now": _now()}
-                if writes or at == 0:
+                if each or at == 0:
                     execute("BEGIN IMMEDIATE")
                 if at == 0:
                     execute(self._BEGIN, values)
-                if writes:
+                if does == "rows":
                     execute(self._WRITE, values)
                 execute(self._RECORD, values)
                 if at == STEPS - 1:
                     execute(self._END, values)
-                if writes or at == STEPS - 1:
+                if each or at == STEPS - 1:
                     execute("COMMIT")
         return executions
 

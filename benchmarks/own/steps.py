@@ -10,6 +10,7 @@ from flo.engine.step import StepCall, step_type
 from flo.engine.values import JsonObject
 
 NOTHING: Final = "benchmark.nothing"
+OUTSIDE: Final = "benchmark.outside"
 NOTE: Final = "benchmark.note"
 
 noted: SimpleQueue[float] = SimpleQueue()
@@ -19,6 +20,12 @@ noted: SimpleQueue[float] = SimpleQueue()
 @step_type(NOTHING, schema={"type": "object"}, output={"type": "object"}, example={}, touches=False)
 def nothing(call: StepCall, input: JsonObject) -> JsonObject:
     """Do nothing."""
+    return {}
+
+
+@step_type(OUTSIDE, schema={"type": "object"}, output={"type": "object"}, example={})
+def outside(call: StepCall, input: JsonObject) -> JsonObject:
+    """Do nothing, as a step that acts outside: its end is stored before the next one begins."""
     return {}
 
 

@@ -70,7 +70,7 @@ class Contestant:
         self.clear()
         self._spawn("ten-steps", executions)
 
-    def run(self, executions: int, writes: bool) -> int:
+    def run(self, executions: int, does: str) -> int:
         """Work on them, one after the other; gives how many ended."""
         return self.drain()
 

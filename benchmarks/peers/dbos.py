@@ -92,7 +92,7 @@ class Contestant:
         """Forget every workflow."""
         self.clear()
 
-    def run(self, executions: int, writes: bool) -> Taken:
+    def run(self, executions: int, does: str) -> Taken:
         """Run workflows of ten steps, one after the other; gives how many ended. The launch does not count."""
         with self._launched():
             began = time.monotonic()

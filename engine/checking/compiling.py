@@ -55,22 +55,27 @@ class Compiler:
             for key, value in node.input.items()
             if (key,) not in held
         }
+        branches = {text: self.block(siblings) for text, siblings in node.branches.items()}
+        children = [step for block in branches.values() for step in block.steps]
+        timeout_ms = _timeout(raw.get("timeoutMilliseconds"))
         return Step(
             id=node.id,
             type=node.type.name,
             place=label,
             input=fields,
             recheck=check_input(node, label, self._report),
-            branches={text: self.block(siblings) for text, siblings in node.branches.items()},
+            branches=branches,
             conditions=conditions,
             rules=rules,
             skip=skip,
             depends_on=tuple(map(str, waits)) if isinstance(waits := raw.get("dependsOn"), list) else None,
             on_failure=_on_failure(node),
             retry=retry_of(raw.get("retry")),
-            timeout_ms=_timeout(raw.get("timeoutMilliseconds")),
+            timeout_ms=timeout_ms,
             exact=frozenset(node.type.exact),
             volatile=bool(node.branches) and any(_is_volatile(template) for template in fields.values()),
+            joins=node.type.joins and timeout_ms is None and all(block.joins for block in branches.values()),
+            commits=node.type.transactional or node.type.touches or any(child.commits for child in children),
         )
 
     def _template(self, value: Json, node: Node, place: Place) -> Template:

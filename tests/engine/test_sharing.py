@@ -1,4 +1,5 @@
-"""Iterations whose steps wait for nothing but the store share transactions: quicker, and else as if each ran alone."""
+"""Steps and iterations that wait for nothing but the store share transactions: quicker, and else as if each ran
+alone."""
 
 from __future__ import annotations
 
@@ -27,11 +28,14 @@ ITEMS = [f"k{number}" for number in range(30)]
 SAY = step("say", "core.log", {"message": "at << $item >>"})
 
 
-def add(step_id: str = "add", field: str = "n", by: Any = 1, **fields: Any) -> dict[str, Any]:
-    """Add to a field of the item's row."""
-    change = {"field": field, "operation": "increment", "value": by}
-    given = {"tableName": "t", "key": "<< $item >>", "upsert": True, "set": [change]}
+def add(step_id: str = "add", key: str = "<< $item >>", by: Any = 1, **fields: Any) -> dict[str, Any]:
+    """Add to the number in a row, which is that of the item."""
+    change = {"field": "n", "operation": "increment", "value": by}
+    given = {"tableName": "t", "key": key, "upsert": True, "set": [change]}
     return step(step_id, "data-store.atomic-update", given, **fields)
+
+
+TWO = add("add-k10", key="k10"), add("add-k11", key="k11")
 
 
 def values(house: House, items: Sequence[str] = ITEMS) -> list[Any]:
@@ -291,6 +295,22 @@ class TestOwnTypes:
         assert house.get(name).state is _S.SUCCESS
         assert values(house) == [{"n": 1}] * 30
 
+    def test_nothing_is_written_without_its_record_once_the_execution_is_over(
+        self, house: House, unhurried: None
+    ) -> None:
+        """One that is given up at its timeout is over while its body goes on."""
+
+        def over(call: StepCall, input: JsonObject) -> JsonObject:
+            if input["item"] == "k5":
+                engine: Any = call.engine
+                engine.frame.strand.journal.seal()
+            return {}
+
+        house.acts["own"] = over
+        _, name = self.run(house)
+        recorded = [path for path in house.records(name) if path.endswith(".add")]
+        assert sum(value is not None for value in values(house)) == len(recorded)
+
     def test_one_that_waits_after_all_is_suspended(self, house: House, unhurried: None) -> None:
         house.acts["own"] = lambda call, input: call.engine.wait("signal", name="go") or {}
         _, name = self.run(house)
@@ -311,12 +331,13 @@ def test_what_may_wait_does_not_share(bench: Workbench) -> None:
 
     def shares(*steps: Any, again: bool = False) -> bool:
         [each] = engine.load({"steps": [loop("each", ITEMS, *steps)]}).block.steps
-        return sharing.can_share(SimpleNamespace(again=again), each.branches["steps"], types)  # type: ignore[arg-type]
+        return sharing.can_share(SimpleNamespace(again=again), each.branches["steps"])  # type: ignore[arg-type]
 
     def whether(child: Any) -> Any:
         return step("whether", "core.if", {"condition": True, "then": [child]})
 
     assert shares(SAY, whether(add()))
+    assert not shares(SAY, step("more", "core.log", {"message": "nothing to commit"}))
     assert shares(SAY, add(), again=True)
     assert not shares(SAY, whether(add()), again=True), "what it decided before is asked for"
     assert not shares(SAY, add(timeoutMilliseconds=100))
@@ -330,3 +351,67 @@ def test_what_may_wait_does_not_share(bench: Workbench) -> None:
     joining = {name for name in types if types[name].joins}
     assert {name.partition(".")[0] for name in joining} == {"core", "data", "data-store"}
     assert {name for name in joining if name.startswith("core.")} == {"core.log", "core.if", "core.switch"}
+
+
+class TestSteps:
+    """Steps that follow one another share a transaction too."""
+
+    STEPS = tuple(add(f"add-{item}", key=item) for item in ITEMS[:10])
+
+    def test_it_is_one(self, house: House, unhurried: None) -> None:
+        name = house.enqueue([*self.STEPS, act("other"), *TWO])
+        owner = Owner(house)
+        assert owner.deliver() is not None
+        assert house.get(name).state is _S.SUCCESS
+        assert values(house, ITEMS[:10]) == [{"n": 1}] * 10
+        assert owner.writes == 4, "ten steps, the one that acts outside, two more steps, the end"
+        assert {record.state for record in house.records(name).values()} == {StepState.SUCCESS}
+
+    @pytest.mark.parametrize("made", [False, True])
+    def test_an_owner_that_dies_leaves_all_or_none(self, house: House, unhurried: None, made: bool) -> None:
+        name = house.enqueue([*self.STEPS, *TWO])
+        house.dies(at_write=1, made=made)
+        assert values(house, ITEMS[:10]) == [{"n": 1} if made else None] * 10
+        assert house.ends().state is _S.SUCCESS
+        assert values(house, ITEMS[:12]) == [{"n": 1}] * 12
+        assert len(house.records(name)) == 12
+
+    def test_what_was_committed_stands_though_its_answer_was_lost(self, house: House, unhurried: None) -> None:
+        house.enqueue([*self.STEPS, *TWO])
+        assert Owner(house, unanswered=1).deliver() is not None
+        assert values(house, ITEMS[:12]) == [{"n": 1}] * 12
+
+    def test_it_is_over_after_some_time(self, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sharing, "MOST_SECONDS", 0.0)
+        house.enqueue([*self.STEPS])
+        owner = Owner(house)
+        assert owner.deliver() is not None
+        assert owner.writes == 11
+        assert values(house, ITEMS[:10]) == [{"n": 1}] * 10
+
+    def test_one_that_fails_leaves_those_before_it(self, house: House, unhurried: None) -> None:
+        more = step("more", "data-store.set", {"tableName": "t", "key": "more", "value": "<< add-k1.row.value.n >>"})
+        broken = add("broken", key="more")
+        name = house.enqueue([*self.STEPS, more, broken, *TWO])
+        assert house.ends().state is _S.FAILED
+        assert values(house, ITEMS[:12]) == [{"n": 1}] * 10 + [None] * 2
+        records = house.records(name)
+        assert list(records) == [f"add-{item}" for item in ITEMS[:10]] + ["more", "broken"]
+        assert records["broken"].state is StepState.FAILED
+
+    def test_what_runs_by_itself_sees_nothing_of_the_bet(self, house: House, unhurried: None) -> None:
+        """What was undone is not there, neither as a name nor in the result."""
+        fails = step("fails", "data-store.atomic-update", {"tableName": "t", "key": "k0", "set": "<< initial.set >>"})
+        inner = step("whether", "core.if", {"condition": True, "then": [add("inner", key="k1")]})
+        result = house.engine.run(
+            {"steps": [add("first", key="k0"), inner, {**fails, "onFailure": "continue"}, add("last", key="k2")]},
+            {"set": "broken"},
+        )
+        assert result.state is _S.COMPLETED_WITH_ERRORS
+        assert list(result.steps) == ["first", "inner", "whether", "fails", "last"]
+        assert values(house, ITEMS[:3]) == [{"n": 1}] * 3
+
+    def test_steps_are_announced_once_each(self, bench: Workbench, unhurried: None) -> None:
+        bench.run([*self.STEPS, {**add("broken", key="k0", by="x"), "onFailure": "continue"}, *TWO])
+        told = [event.record.path for event in bench.events if isinstance(event, StepEnded)]
+        assert told == [f"add-{item}" for item in ITEMS[:10]] + ["broken", "add-k10", "add-k11"]

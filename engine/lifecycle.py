@@ -20,6 +20,7 @@ from flo.engine.errors import FloError, NotFound, StoreError, WorkflowInvalid
 from flo.engine.events import Bus, ExecutionEnded, ExecutionStarted
 from flo.engine.executions import Execution
 from flo.engine.finishing import Finisher
+from flo.engine.frozen import frozen
 from flo.engine.history import History
 from flo.engine.interpreter import Interpreter
 from flo.engine.jobs import LEASE, NOTHING, Again, Conclusion, Delivery, Ended, Ending, Entries, Hold, LeaseLost
@@ -55,7 +56,7 @@ class Told(Protocol):
         is called afterwards."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Task:
     """A delivery that is worked on, since ``started``."""
 
@@ -238,7 +239,8 @@ class Runner:
         execution: Execution | None,
         lost: LeaseLost | None,
     ) -> None:
-        told.ended(self._ended(task, conclusion, execution, lost).execution)
+        self._announce(task, conclusion, execution, lost)
+        told.ended(execution)
         if task.body.done:  # results of loops refer to their run, and it to them: nobody needs them any more
             task.run.scope.names.clear()
 
@@ -282,14 +284,20 @@ class Runner:
         self, task: _Task, conclusion: Conclusion | None, execution: Execution | None, lost: LeaseLost | None
     ) -> Delivered:
         """Tell how the claim ended, as it is written."""
-        run = task.run
+        duration = self._announce(task, conclusion, execution, lost)
+        return Delivered(execution, conclusion, task.run, duration, lost, task.body.raised, task.body.output)
+
+    def _announce(
+        self, task: _Task, conclusion: Conclusion | None, execution: Execution | None, lost: LeaseLost | None
+    ) -> float:
+        """Let listeners know how the claim ended; gives the milliseconds that it took."""
         if conclusion is None:
-            log.warning("%s", lost or f"the claim on execution {run.execution.id} is lost")
+            log.warning("%s", lost or f"the claim on execution {task.run.execution.id} is lost")
         duration = (self.clock.monotonic() - task.started) * 1000
         if isinstance(conclusion, Ended) and execution is not None:
             self.requests.vaults.forget(execution.id)
             self.bus.announce(ExecutionEnded(execution, duration))
-        return Delivered(execution, conclusion, run, duration, lost, task.body.raised, task.body.output)
+        return duration
 
     def _refused(self, delivery: Delivery, unknown: FloError, started: float) -> Delivered:
         """A worker that does not know a step type gives the execution back."""

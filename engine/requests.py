@@ -20,14 +20,14 @@ from flo.engine.hiding import has_secret
 from flo.engine.jobs import JOB_RETRY, JobOptions, Request
 from flo.engine.language.paths import Path
 from flo.engine.language.scope import Missing, OnMissing, Scope
-from flo.engine.language.workflow import Block, Options, Step, Workflow
+from flo.engine.language.workflow import Block, Options, Paths, Step, Workflow
 from flo.engine.registry import Registry
 from flo.engine.retry import ONCE, Retry
 from flo.engine.run import utilities
 from flo.engine.secrecy import shown_forms
 from flo.engine.step import StepType
 from flo.engine.stores.base import StoredWorkflow, WorkflowStore
-from flo.engine.values import Json, JsonObject, Place, dump, place_text, plain
+from flo.engine.values import Json, JsonObject, dump, place_text, plain
 from flo.engine.vaults import Vaults
 
 JOB_STEP: Final = "job"
@@ -258,7 +258,7 @@ def _job(step_type: StepType, execution: Execution, fields: Sequence[str]) -> Wo
         if said := _misfits(step_type, value):
             raise StepFailed(said, code="invalid_input", retryable=False)
 
-    given = {key: _Given(key) for key in fields}
+    given = {key: _Given(key, (((), Path("initial", (key,), 0, f"initial.{key}")),)) for key in fields}
     step = Step(id=JOB_STEP, type=step_type.name, place="", input=given, recheck=recheck)
     return Workflow(
         document={},
@@ -275,12 +275,8 @@ class _Given:
     """A field of the execution's input as it was given: data, whatever marks of templates are in it."""
 
     key: str
-
+    paths: Paths
     constant: Final = False
-
-    @property
-    def paths(self) -> tuple[tuple[Place, Path], ...]:
-        return (((), Path("initial", (self.key,), 0, f"initial.{self.key}")),)
 
     def resolve(self, scope: Scope, on_missing: OnMissing) -> Json:
         initial = scope.root("initial")

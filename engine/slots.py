@@ -115,8 +115,8 @@ class Slots:
         self._over: list[Hold] = []
         """Claims that have ended, whose leases are not renewed soon."""
         self._counts: Counter[str] = Counter()
-        lock = threading.Lock()
-        self._changed, self._work = threading.Condition(lock), threading.Condition(lock)
+        self._lock = threading.Lock()
+        self._changed, self._work = threading.Condition(self._lock), threading.Condition(self._lock)
         self._woken = self._told = self._closed = False
 
     @property
@@ -127,7 +127,7 @@ class Slots:
     def room(self) -> tuple[int, int]:
         """How many more can be started, and how many more can wait for a place. Whoever asks is told of room that comes
         after that."""
-        with self._changed:
+        with self._lock:
             self._told = False
             return self._room()
 
@@ -135,11 +135,11 @@ class Slots:
         """Run deliveries, in order, as soon as there are places."""
         now = time.monotonic()
         slots = [_Slot(self, delivery, now) for delivery in deliveries]
-        with self._changed:
+        with self._lock:
             self._taken.update((slot.delivery.hold.token, slot) for slot in slots)
         on_lost = {slot.delivery.hold: partial(slot.cancellation.cancel, "lost") for slot in slots}
         self._renewer.hold_all(on_lost, self._lease)
-        with self._changed:
+        with self._lock:
             self._waiting.extend(slots)
             self._work.notify(len(slots))
             self._see_to_threads()
@@ -150,19 +150,19 @@ class Slots:
 
     def holds(self) -> Sequence[Hold]:
         """The claims of what runs, or waits for a place."""
-        with self._changed:
+        with self._lock:
             return [slot.delivery.hold for slot in (*self._running.values(), *self._waiting)]
 
     def lose(self, holds: Sequence[Hold]) -> None:
         """Stop those whose claims are not valid any more."""
-        with self._changed:
+        with self._lock:
             lost = [self._taken[hold.token] for hold in holds if hold.token in self._taken]
         for slot in lost:
             slot.cancellation.cancel("lost")
 
     def release(self) -> None:
         """Ask all to stop and to give their executions back."""
-        with self._changed:
+        with self._lock:
             slots = tuple(self._running.values())
         for slot in slots:
             slot.cancellation.cancel("released")
@@ -170,7 +170,7 @@ class Slots:
     def withdraw(self, seconds: float = 0.0) -> Sequence[Hold]:
         """Take out what has waited for a place for so long. Gives the claims, which are the caller's to end."""
         since = time.monotonic() - seconds
-        with self._changed:
+        with self._lock:
             slots = [slot for slot in self._waiting if slot.since <= since]
             for slot in slots:
                 self._waiting.remove(slot)
@@ -181,7 +181,7 @@ class Slots:
     def abandon(self) -> Sequence[Hold]:
         """Leave what still runs to itself: what it does later is not counted. Gives the claims, which are the caller's
         to end. What has ended, and is being written, stays."""
-        with self._changed:
+        with self._lock:
             running = list(self._running.values())  # some of them have ended a moment ago
             slots = [slot for slot in running if self._taken.pop(slot.delivery.hold.token, None) is not None]
             self._changed.notify_all()
@@ -189,22 +189,22 @@ class Slots:
 
     def close(self) -> None:
         """Let the threads end that run nothing."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._work.notify_all()
 
     def count(self, outcome: str) -> None:
         """Add one to the tally."""
-        with self._changed:
+        with self._lock:
             self._counts[outcome] += 1
 
     def tally(self) -> Tally:
-        with self._changed:
+        with self._lock:
             return Tally(dict(self._counts))
 
     def wait(self, seconds: float) -> None:
         """Wait until there is room for more, ``wake`` is called, or so many seconds have passed."""
-        with self._changed:
+        with self._lock:
             if not self._woken:
                 self._changed.wait(seconds)
             self._woken = False
@@ -212,7 +212,7 @@ class Slots:
     def wait_idle(self, seconds: float, enough: threading.Event | None = None) -> None:
         """Wait until it has none, ``enough`` is set, or so many seconds of the machine's time have passed."""
         deadline = time.monotonic() + seconds
-        with self._changed:
+        with self._lock:
             while self._taken and (left := deadline - time.monotonic()) > 0:
                 if enough is not None and enough.is_set():
                     return
@@ -220,7 +220,7 @@ class Slots:
 
     def wake(self) -> None:
         """End a ``wait``, the next one if none is under way."""
-        with self._changed:
+        with self._lock:
             self._woken = True
             self._changed.notify_all()
 
@@ -245,45 +245,51 @@ class Slots:
 
     def _serve(self) -> None:
         """Run what waits, one after the other."""
-        while (slot := self._next()) is not None:
+        slot = self._next()
+        while slot is not None:
             try:
                 self._runner.deliver(slot.delivery, slot.cancellation, slot)
             except BaseException as error:
                 slot.failed(error)
-            if not self._leave(slot):
-                return
+            slot = self._next(slot)
 
-    def _next(self) -> _Slot | None:
-        """The next one to run; None where the thread is not needed any more."""
-        with self._changed:
-            self._idle += 1
-            try:
-                while not self._waiting:
-                    if self._closed or not (self._work.wait(IDLE_SECONDS) or self._waiting):
-                        self._threads -= 1
-                        return None
-                slot = self._waiting.popleft()
-            finally:
-                self._idle -= 1
+    def _next(self, ran: _Slot | None = None) -> _Slot | None:
+        """The next one to run, for a thread that has done with ``ran``; None where the thread is not needed any
+        more."""
+        with self._lock:
+            now = time.monotonic()
+            if ran is not None:
+                if ran.stuck:
+                    return None
+                del self._running[ran.delivery.hold.token]
+                self._pace.ran(now - ran.since)
+            if not self._waiting:
+                self._want_more()
+                if not self._comes():
+                    return None
+                now = time.monotonic()
+            slot = self._waiting.popleft()
             self._running[slot.delivery.hold.token] = slot
-            slot.since, slot.begun = time.monotonic(), self._clock.monotonic()
+            slot.since, slot.begun = now, self._clock.monotonic()
             self._see_to_threads()
             self._want_more()
             return slot
 
-    def _leave(self, slot: _Slot) -> bool:
-        """A thread has done with an execution; gives whether it goes on."""
-        with self._changed:
-            if slot.stuck:
-                return False
-            del self._running[slot.delivery.hold.token]
-            self._pace.ran(time.monotonic() - slot.since)
-            self._want_more()
+    def _comes(self) -> bool:
+        """Wait until there is something to run; gives False, and the thread counts no more, where it is not needed."""
+        self._idle += 1
+        try:
+            while not self._waiting:
+                if self._closed or not (self._work.wait(IDLE_SECONDS) or self._waiting):
+                    self._threads -= 1
+                    return False
             return True
+        finally:
+            self._idle -= 1
 
     def _replace_thread(self, slot: _Slot) -> None:
         """Its thread may hang for ever: another one takes the place."""
-        with self._changed:
+        with self._lock:
             if self._running.pop(slot.delivery.hold.token, None) is not None:
                 slot.stuck = True
                 self._threads -= 1
@@ -300,15 +306,17 @@ class Slots:
 
     def _end(self, slot: _Slot, execution: Execution | None) -> None:
         hold = slot.delivery.hold
-        with self._changed:
+        with self._lock:
             if hold.token not in self._taken:  # abandoned
                 return
+            over = self._renewals_to_end(hold)
         try:
             duration = (self._clock.monotonic() - slot.begun) * 1000
             self._bus.announce(ClaimEnded(execution or slot.delivery.execution, duration, lost=execution is None))
         finally:
-            self._renewals_end(hold)
-            with self._changed:
+            if over:
+                self._renewer.drop(*over)
+            with self._lock:
                 if self._taken.pop(hold.token, None) is not None:
                     self._counts[LOST if execution is None else execution.state.value] += 1
                 if not self._taken:
@@ -318,18 +326,17 @@ class Slots:
                 else:
                     self._want_more()
 
-    def _renewals_end(self, hold: Hold) -> None:
-        """Stop renewing a lease, together with others: it is not due soon."""
-        with self._changed:
-            self._over.append(hold)
-            if len(self._over) < _DROP_TOGETHER and len(self._taken) > len(self._over):
-                return
-            over, self._over = self._over, []
-        self._renewer.drop(*over)
+    def _renewals_to_end(self, hold: Hold) -> Sequence[Hold]:
+        """The leases that are to be renewed no more: several at once, for none is due soon."""
+        self._over.append(hold)
+        if len(self._over) < _DROP_TOGETHER and len(self._taken) > len(self._over):
+            return ()
+        over, self._over = self._over, []
+        return over
 
     def _dropped(self, slots: Sequence[_Slot]) -> Sequence[Hold]:
         holds = [slot.delivery.hold for slot in slots]
-        with self._changed:
+        with self._lock:
             over, self._over = self._over, []
         self._renewer.drop(*holds, *over)
         return holds

@@ -91,7 +91,7 @@ class Vault:
     @property
     def roots(self) -> Mapping[str, Json]:
         """``$env`` and ``$connections``, for a scope."""
-        return {"$env": _Root(lambda: self.settings.env), "$connections": _Root(lambda: _Met(self))}
+        return {"$env": _Root(lambda: self.settings.env), "$connections": _Met(self)}
 
     def __getitem__(self, name: str) -> Json:
         known = self.settings.env

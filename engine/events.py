@@ -41,7 +41,8 @@ class ClaimEnded:
 
 @frozen
 class StepStarted:
-    """A step is about to run. ``path`` as in ``StepRecord``."""
+    """A step is about to run. ``path`` as in ``StepRecord``. It is announced again where what it did is undone, because
+    of a step that shared its transaction."""
 
     path: str
     step_id: str
@@ -128,7 +129,8 @@ class Bus:
 
     @contextmanager
     def held(self) -> Iterator[list[Event]]:
-        """Hold back what this thread announces inside, for whoever announces it once it is known to stand."""
+        """Hold back what this thread announces inside, for whoever announces it once it is known to stand. Only that a
+        step is about to run is told at once."""
         thread = threading.get_ident()
         events = self._held[thread] = []
         try:
@@ -137,8 +139,9 @@ class Bus:
             del self._held[thread]
 
     def announce(self, event: Event) -> None:
-        if self._held and (events := self._held.get(threading.get_ident())) is not None:
-            events.append(event)
+        held = self._held.get(threading.get_ident()) if self._held else None
+        if held is not None and not isinstance(event, StepStarted):
+            held.append(event)
             return
         for listener in self._listeners:
             listener(event)

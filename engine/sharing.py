@@ -36,8 +36,8 @@ Item = tuple[int, Json]
 
 def can_share(run: Run, block: Block) -> bool:
     """Whether iterations of these steps may share a transaction, and any of them would make one."""
-    if run.again and any(step.branches for step in block.steps):  # what was decided before is read in one of its own
-        return False
+    if run.again and any(step.branches or step.conditions for step in block.steps):
+        return False  # what they decided before is read in a transaction of its own
     return block.joins and any(step.commits for step in block.steps)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from flo.engine import sharing
 from flo.engine.errors import StepFailed, StoreUnavailable
-from flo.engine.events import LineLogged, StepEnded
+from flo.engine.events import LineLogged, StepEnded, StepStarted
 from flo.engine.executions import ExecutionState, StepState
 from flo.engine.step import StepCall
 from flo.engine.stores.changes import parse_changes
@@ -188,16 +188,17 @@ def test_only_what_stands_is_announced(bench: Workbench, unhurried: None) -> Non
     assert said == bench.messages(result) == [f"at {item}" for item in ITEMS[:8]]
 
 
-def test_what_is_announced_comes_after_its_commit(bench: Workbench, unhurried: None) -> None:
+def test_what_has_happened_is_announced_after_its_commit(bench: Workbench, unhurried: None) -> None:
     seen = []
 
     def hear(event: Any) -> None:
-        if isinstance(event, StepEnded) and event.record.step_id == "add":
-            seen.append(bench.engine.data.get("t", ITEMS[2]) is not None)
+        path = event.record.path if isinstance(event, StepEnded) else getattr(event, "path", "")
+        if isinstance(event, StepEnded | StepStarted) and path == "each[0].add":
+            seen.append((type(event), bench.engine.data.get("t", ITEMS[2]) is not None))
 
     bench.engine.bus.subscribe(hear)
     bench.run([loop("each", ITEMS[:3], add())])
-    assert seen == [True] * 3
+    assert seen == [(StepStarted, False), (StepEnded, True)]
 
 
 def test_a_missing_value_is_told_once(house: House, unhurried: None) -> None:
@@ -340,6 +341,7 @@ def test_what_may_wait_does_not_share(bench: Workbench) -> None:
     assert not shares(SAY, step("more", "core.log", {"message": "nothing to commit"}))
     assert shares(SAY, add(), again=True)
     assert not shares(SAY, whether(add()), again=True), "what it decided before is asked for"
+    assert not shares(step("only", "core.if", {"condition": True}), add(), again=True)
     assert not shares(SAY, add(timeoutMilliseconds=100))
     assert not shares(SAY, act("own", kind="test.echo"))
     assert not shares(step("pause", "core.wait", {"duration": "1s"}))

@@ -10,7 +10,7 @@ import pytest
 from flo.engine.stores.postgres import PostgresStore
 from flo.engine.stores.postgres_connections import Address, Connection
 from flo.engine.stores.sql_endings import left_statement
-from flo.engine.stores.sql_finishing import END_MANY
+from flo.engine.stores.sql_finishing import END_MANY, HELD
 from flo.engine.stores.sqlite import SqliteStore
 from flo.testing import FrozenClock
 
@@ -66,12 +66,14 @@ def test_ends_on_postgresql_read_keys_whenever_the_plan_was_made(connection: Con
     check(connection)
 
 
-def test_what_is_left_by_ends_is_read_from_indexes_of_sqlite(tmp_path: Path, clock: FrozenClock) -> None:
+def test_what_ends_and_what_is_left_by_that_is_read_from_indexes_of_sqlite(tmp_path: Path, clock: FrozenClock) -> None:
     store = SqliteStore.open(tmp_path / "flo.sqlite", clock, synchronous="OFF")
     store.migrate()
     fill(store)
     shown = sqlite_plan(store, left_statement("sqlite"), {"ids": '["a", "b"]', "queues": '["default"]'})
+    held = sqlite_plan(store, HELD, {"ids": '["a", "b"]'})
     store.close()
+    assert "SEARCH e USING INDEX sqlite_autoindex_executions_1 (id=?)" in held
     for found in ("INDEX executions_by_parent (parent_id=?)", "INDEX execution_waits_for_end (name=?)"):
         assert found in shown
     assert "SCAN e" not in shown

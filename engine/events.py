@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from flo.engine.executions import Execution, LogLine, StepRecord
 from flo.engine.frozen import frozen
@@ -13,14 +12,14 @@ from flo.engine.jobs import Wait
 from flo.engine.triggers import Firing, Trigger
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExecutionStarted:
     """An execution began to run."""
 
     execution: Execution
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExecutionEnded:
     """An execution reached a final state. ``execution`` has its state, output and error; ``finished_at`` is the store's
     to know."""
@@ -29,7 +28,7 @@ class ExecutionEnded:
     duration_ms: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClaimEnded:
     """A worker's claim on an execution ended. ``execution`` is as it then stands: final, ``retrying``, ``suspended``,
     or ``pending``, given back. Where the claim was ``lost`` it is as the worker got it."""
@@ -82,7 +81,7 @@ class LineLogged:
     line: LogLine
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExecutionWaits:
     """An execution that this process runs is suspended: ``waits`` are those of it that have no answer yet."""
 
@@ -90,7 +89,7 @@ class ExecutionWaits:
     waits: Sequence[Wait]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TriggerFired:
     """A scheduler dealt with a slot of a trigger: ``firing`` says how."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -28,7 +27,7 @@ from flo.engine.values import Json, JsonObject, place_under, whole_object
 from flo.engine.waiting import wait
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Interpreter:
     """Runs lists of steps with the step types it was given."""
 

@@ -6,7 +6,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -30,7 +30,7 @@ class StepLog(Protocol):
         """Write one line; ``level`` is ``debug``, ``info``, ``warn`` or ``error``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loop:
     """How a loop ended. ``items`` are the results in input order, read from the store when something refers to them."""
 
@@ -216,7 +216,7 @@ Function = Callable[[StepCall, Any], "Mapping[str, Any] | Mapping[str, object] |
 """What an author writes: its input may be a type of the author's own, and so may its output."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepType:
     """A named kind of step.
 
@@ -346,7 +346,7 @@ def _body(function: Function, found: Declaration) -> Body:
     return body
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """One failure of a run, as ``$errors`` and ``$meta.error`` show it."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from flo.engine.clock import Clock
 from flo.engine.errors import StoreUnavailable
+from flo.engine.frozen import frozen
 from flo.engine.jobs import Entries, Hold
 from flo.engine.joining import Joining
 from flo.engine.stores.database import DriverFailed
@@ -26,7 +26,7 @@ APART_SECONDS: Final = 1.0
 """So long each write is made alone, after several could not be made together."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InHand:
     """What a strand gave away to be stored: what it did, and what was decided, by path and name."""
 

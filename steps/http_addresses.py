@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
 
 from flo.engine.errors import StepFailed, did_you_mean
+from flo.engine.frozen import frozen
 
 VARIABLE: Final = "FLO_HTTP_GUARD"
 LINK_LOCAL: Final = "link-local"
@@ -35,7 +35,7 @@ _EMBEDDING: Final = tuple(
 (RFC 6052, RFC 8215)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Guard:
     """``private`` refuses also what is not reachable from the whole internet: loopback, private networks, …"""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from http import HTTPStatus
 
 from flo.engine.errors import RunCancelled, StepFailed
+from flo.engine.frozen import frozen
 from flo.engine.step import Outcome, StepCall
 from flo.engine.values import Json, JsonObject
 from flo.steps.http_answers import output_of
@@ -19,7 +20,7 @@ from flo.steps.http_requests import Plan, plan_of
 from flo.steps.http_retrying import seconds_of, wait_before, worth_another
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Try:
     """How a try ended: with an answer of the last ``hop``, or with a failure. ``retryable``: another one may help, and
     does no harm. ``number`` counts from 1."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from flo.engine.errors import StepFailed, did_you_mean
+from flo.engine.frozen import frozen
 from flo.engine.values import Json, JsonObject, kind_of
 from flo.steps.http_bodies import pairs_of
 from flo.steps.http_urls import Url, is_absolute, read_url
@@ -17,7 +18,7 @@ FIELDS: Final = ("baseUrl", "headers", "params", "auth", "type", "description")
 _AUTH: Final = {"bearer": ("type", "token"), "basic": ("type", "username", "password")}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Connection:
     """``headers`` and ``params`` as they stand in it, with what ``auth`` makes; ``base`` is the URL that requests lie
     under, and the only origin they may go to."""

@@ -6,12 +6,13 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, cast
 
 import httpcore2
 
 from flo.engine.errors import StepFailed
+from flo.engine.frozen import frozen
 from flo.engine.values import shown
 from flo.steps.http_decoding import Undecodable, decoded
 from flo.steps.http_network import Blocked, Expired, Network, Unreachable, Watch
@@ -24,7 +25,7 @@ IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "PROPF
 _CITED = re.compile(r"""(?:bytearray\()?(b(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"))\)?""")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Header:
     """A header of a request. A ``credential`` is for the origin that it was meant for alone."""
 
@@ -33,7 +34,7 @@ class Header:
     credential: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hop:
     """One request."""
 
@@ -65,7 +66,7 @@ Fields = Sequence[tuple[str, str]]
 """Headers of an answer: names in lower case, in the order in which they came."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """What came back: ``body`` without the compression that ``headers`` may name."""
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import ip_address
 from typing import Final
 
@@ -19,6 +19,7 @@ import httpx2
 
 from flo.engine.clock import Clock
 from flo.engine.errors import RunCancelled
+from flo.engine.frozen import frozen
 from flo.steps.http_addresses import Guard, guard_of
 
 SLICE: Final = 0.05
@@ -41,7 +42,7 @@ class Unreachable(Exception):
     """A name that cannot be resolved, or a server to which no connection comes about."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Watch:
     """Bounds one try to ``seconds``, and ends it when the run is to stop.
 
@@ -77,7 +78,7 @@ class Watch:
         return Watch(self.clock, self.cancelled, self.left() / parts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Network:
     """What a request needs of the world.
 

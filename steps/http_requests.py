@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from flo.engine.errors import StepFailed
+from flo.engine.frozen import frozen
 from flo.engine.secrecy import Secret
 from flo.engine.step import Secrets
 from flo.engine.values import Json, JsonObject, kind_of, shown
@@ -33,7 +34,7 @@ _REFUSED_METHODS: Final = frozenset({"CONNECT", "TRACE", "TRACK"})
 _USUAL: Final = {"Accept": "*/*", "Accept-Encoding": "gzip, deflate", "User-Agent": "flo"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """The first request, and how it is carried out. ``timeout`` is in seconds; ``limit`` in bytes; ``retries`` are the
     tries after the first one."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 from urllib.parse import quote
 
 import httpx2
 
 from flo.engine.errors import StepFailed
+from flo.engine.frozen import frozen
 from flo.engine.secrecy import Secret
 from flo.engine.values import shown
 
@@ -25,7 +26,7 @@ HIDDEN_PATH: Final = "/…"
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Url:
     """A URL without credentials and fragment. ``host`` is a name in ASCII or an address without brackets; ``target`` is
     path and query as they are sent; ``told`` stands for the path in messages, where that holds a secret."""

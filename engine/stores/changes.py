@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 from flo.engine.comparison import equal, order
 from flo.engine.errors import FilterInvalid, did_you_mean
+from flo.engine.frozen import frozen
 from flo.engine.instants import write_instant
 from flo.engine.stores.fields import ABSENT, Absent, check_keys, index_of
 from flo.engine.stores.filters import parse_field
@@ -45,7 +45,7 @@ _REMOVING: Final = frozenset({_P.UNSET, _P.REMOVE})
 _KEYS: Final = ("field", "operation", "value")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """One change of one field of the value. ``path`` leads into the value; missing objects on the way are made."""
 

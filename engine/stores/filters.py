@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, Protocol
 
 from flo.engine.comparison import equal, order
 from flo.engine.errors import FilterInvalid, did_you_mean
+from flo.engine.frozen import frozen
 from flo.engine.instants import parse_duration, read_instant, write_instant
 from flo.engine.stores.fields import ABSENT, Absent, check_keys, follow, read_path
 from flo.engine.stores.limits import check_storable
@@ -56,7 +56,7 @@ _LISTS: Final = frozenset({_O.IN, _O.NOT_IN})
 _AGES: Final = frozenset({_O.OLDER_THAN, _O.NEWER_THAN})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Field:
     """A field of a row: ``column`` names a row field, else ``path`` leads into the value."""
 
@@ -70,7 +70,7 @@ class Field:
         return self.column in ("createdAt", "updatedAt", "expiresAt") or self.path == ("claimedAt",)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Test:
     """One test of one field. ``value`` is the operand as it came (None for the operators that take none)."""
 
@@ -81,14 +81,14 @@ class Test:
     value: Json = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class All:
     """Holds when each of its conditions holds; an empty one always holds."""
 
     conditions: tuple[Condition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnyOf:
     """Holds when one of its conditions holds; an empty one never does."""
 

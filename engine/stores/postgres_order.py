@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from flo.engine.errors import FilterInvalid
+from flo.engine.frozen import frozen
 from flo.engine.instants import parse_instant
 from flo.engine.stores.claiming import STATUS_LENGTH
 from flo.engine.stores.fields import ABSENT, Absent
@@ -19,7 +19,7 @@ from flo.engine.values import Json
 _PLAIN: Final = {"createdAt": "r.created_at", "updatedAt": "r.updated_at", "claimCount": "r.claim_count"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """One expression to sort by, and, where a cursor is given, what it is there."""
 

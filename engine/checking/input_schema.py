@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from flo.engine.checking.fitting import fits
 from flo.engine.checking.violations import Violation, against, violations
 from flo.engine.values import Json, JsonObject, Place
 
@@ -30,7 +31,7 @@ def schema_violations(schema: JsonObject) -> list[Violation]:
 
 def input_violations(schema: JsonObject, value: JsonObject) -> list[Violation]:
     """What a sound schema says against an input."""
-    return against(_validator(_Held(schema)), value)
+    return [] if fits(schema, value) else against(_validator(_Held(schema)), value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

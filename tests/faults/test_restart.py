@@ -58,6 +58,7 @@ class Server:
         self._execute("pg_ctl", arguments, bin_path=self._server.bin_path, user=self._server.system_user, timeout=60)
 
     def close(self) -> None:
+        self.command("stop")  # the one that was started last, which the package does not know
         self._server.cleanup()
 
     def _backends(self) -> None:

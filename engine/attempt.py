@@ -189,12 +189,11 @@ def _call(
     settled: _Settled | None,
 ) -> Outcome:
     frame = work.frame.under(cancellation)
-    within = frame.within
     if work.count > 1:  # children run again: what is known of them failed with the attempt before
         frame = replace(frame, history=None)
     try:
-        if work.type.transactional and within is not None:
-            return _body(work, frame, resolved, make_engine, deadline, within.data)
+        if work.type.transactional and frame.bet is not None:
+            return _body(work, frame, resolved, make_engine, deadline, frame.bet.owned.data)
         if work.type.transactional:
             return _call_in_transaction(work, frame, resolved, make_engine, deadline, settled)
         store = OnceStore(frame, work.path, again=work.count > 1 or frame.run.again)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Literal
 
 from flo.engine.attempt import Catch, End
@@ -116,7 +117,7 @@ class _StepEngine:
             concurrency=concurrency,
             tolerate=tolerate,
             before=before,
-            shares=can_share(run, block),
+            shares=can_share(self.frame, block),
         )
         if not results.kept:  # who refers to them may be in a transaction, which sees no more than is stored
             self.frame.strand.flush()
@@ -197,8 +198,12 @@ class _StepEngine:
     def keep_claimed(self, table: str, held: Mapping[str, int], every_seconds: float) -> None:
         if self.frame.cancellation.event.is_set():  # nobody works on what a given-up claim took: it may go stale
             return
-        run = self.frame.run
-        run.renewer.keep(table, held, holder=run.execution.id, every=every_seconds)
+        run, bet = self.frame.run, self.frame.bet
+        keep = partial(run.renewer.keep, table, held, holder=run.execution.id, every=every_seconds)
+        if bet is None:
+            keep()
+        else:  # what is not committed cannot be renewed
+            bet.afterwards.append(keep)
 
 
 def _without_place(told: OnMissing) -> OnMissing:

@@ -7,10 +7,11 @@ execution that is delivered again finds the past whole, up to some instant, in e
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
+from flo.engine.bet import Bet
 from flo.engine.clock import Clock
 from flo.engine.errors import StoreUnavailable
 from flo.engine.executions import LogLine, StepRecord, StepState
@@ -237,6 +238,7 @@ class Strand:
         try:
             return self.journal.writing.make(Write(self, work, brief=True))
         except StoreUnavailable:
+            self.journal.writing.come_apart()
             raise Apart(doubt=True) from None
         except LeaseLost as lost:
             self.journal.on_lost(lost)
@@ -248,20 +250,21 @@ class Strand:
             self._with[id(owned)] = Entries((record,))
             self._note_large(record, characters)
 
-    def aside(self) -> Strand:
-        """A strand for what happens in a transaction of this one: ``record_aside`` stores it, or it never was."""
-        return _Aside(self.journal, self._state)
+    def aside(self, bet: Bet) -> Strand:
+        """A strand for what happens in a bet: ``record_aside`` stores it, or it never was."""
+        return _Aside(self.journal, self._state, bet)
 
-    def record_aside(self, owned: Owned, aside: Strand) -> None:
-        """Store what happened aside with the transaction that is under way. Raises ``Apart`` where the execution was
-        over meanwhile: then not all of it was taken down."""
-        if self.journal.sealed:
-            raise Apart(doubt=False)
+    def record_aside(self, bet: Bet, aside: Strand) -> Sequence[StepRecord]:
+        """Store what happened aside with its transaction, and give the records of its steps. Raises ``Apart`` where the
+        bet is lost, or the execution was over meanwhile: then not all of it was taken down."""
+        if bet.is_lost or self.journal.sealed:
+            raise bet.lose()
         entries = aside.take(returned=False)
         with self._lock:
-            self._with[id(owned)] = entries
+            self._with[id(bet.owned)] = entries
             for record in entries.steps:
                 self._note_large(record, record.characters)
+        return entries.steps
 
     def take(self, *, returned: bool) -> Entries:
         """Give all that is not stored yet, for whoever writes it with the end of the claim: also what was cut short,
@@ -349,7 +352,23 @@ class Strand:
 
 
 class _Aside(Strand):
-    """Stores nothing itself: what wants a transaction of its own has to be done apart."""
+    """Stores nothing itself: what wants a transaction of its own, or a strand beside, loses the bet."""
+
+    def __init__(self, journal: Journal, state: State, bet: Bet) -> None:
+        super().__init__(journal, state)
+        self._bet = bet
 
     def own(self, work: Callable[[Owned], T], **how: Any) -> T:
-        raise Apart(doubt=False)
+        raise self._bet.lose()
+
+    def own_briefly(self, work: Callable[[Owned], T]) -> T:
+        raise self._bet.lose()
+
+    def fork(self) -> Strand:
+        raise self._bet.lose()
+
+    def flush(self) -> None:
+        raise self._bet.lose()
+
+    def _flush_if_due(self) -> None:
+        """All of it goes with the transaction."""

@@ -17,7 +17,7 @@ from flo.engine.language.scope import Missing, Scope
 from flo.engine.outputs import outputs_inside
 from flo.engine.results import Results
 from flo.engine.run import Frame
-from flo.engine.sharing import MOST, Item, share
+from flo.engine.sharing import MOST, Item, Shared, share
 from flo.engine.step import Loop, RunReturned, Suspended
 from flo.engine.values import Json
 
@@ -47,7 +47,7 @@ def run_loop(
     """
     loop = _Iterations(frame, path, step_type, items, run_iteration, results, tolerate, before)
     workers = concurrency if loop.total is None else min(concurrency, loop.total)
-    if shares and before is None:
+    if shares and before is None and loop.total is not None:  # a lazy source may depend on what iterations do
         loop.share(frame)
     elif workers <= 1:
         loop.work(frame)
@@ -89,6 +89,8 @@ class _Iterations:
         self._frame, self._path, self._step_type = frame, path, step_type
         self._items = enumerate(iter(items))
         self._put_back: deque[Item] = deque()
+        self._plan: list[int] = []
+        """Of iterations that share: how many to run next, the last number first; then as many as may."""
         self._run_iteration, self._results = run_iteration, results
         self._tolerate, self._before = tolerate, before
         self._parent = enclosing(frame.scope)
@@ -106,13 +108,9 @@ class _Iterations:
 
     def share(self, frame: Frame) -> None:
         """As ``work``, but with many iterations in one transaction: as many as go well."""
-        most = MOST
-        while taken := list(islice(iter(self._take, None), most)):
-            ended = self._try(frame, taken)
-            if not ended:
+        while taken := list(islice(iter(self._take, None), self._plan.pop() if self._plan else MOST)):
+            if not self._try(frame, taken):
                 return
-            self._put_back.extendleft(reversed(taken[ended:]))
-            most = min(2 * most, MOST) if ended > 1 else 2
 
     def ended(self) -> Loop:
         """Give how the loop ended, or raise why it stopped."""
@@ -161,34 +159,40 @@ class _Iterations:
         """Whether steps of an iteration ended in an earlier delivery: that it may run was decided then."""
         return self._history is not None and index in self._history.begun
 
-    def _try(self, frame: Frame, taken: Sequence[Item]) -> int:
-        """Run the first of some iterations, or several in one transaction. Gives how many have ended; 0 where who ran
-        them is to take nothing more."""
+    def _try(self, frame: Frame, taken: Sequence[Item]) -> bool:
+        """Run the first of some iterations, or several in one transaction, and put the others back. Where one did not
+        go well, those before it are to share next, and it is to run by itself then. False where who ran them is to take
+        nothing more."""
         try:
-            ended = self._share(frame, taken)
-            if not ended:
+            shared = self._share(frame, taken)
+            ended = len(shared.records)
+            if shared.well:
+                self._plan = [1, shared.well]
+            elif not ended:
                 self._iterate(frame, *taken[0])
-            return ended or 1
+                ended = 1
+            self._put_back.extendleft(reversed(taken[ended:]))
+            return True
         except Suspended as waits:
             with self._taking:
                 self._waiting.append(waits)
         except BaseException as error:
             with self._taking:
                 self._stopped[taken[0][0]] = error
-        return 0
+        return False
 
-    def _share(self, frame: Frame, taken: Sequence[Item]) -> int:
-        """Run iterations in one transaction. Gives how many; 0 where each has to run by itself."""
+    def _share(self, frame: Frame, taken: Sequence[Item]) -> Shared:
+        """Run iterations in one transaction."""
         if len(taken) == 1 or any(self._begun_before(index) for index, _ in taken):
-            return 0
-        records = share(frame, taken, lambda inside, held: self._iterate_within(inside, *held))
-        for record in records:
+            return Shared()
+        shared = share(frame, taken, lambda inside, held: self._iterate_within(inside, *held))
+        for record in shared.records:
             assert record.index is not None
             self._results.add(record.index, record)
             self._counts[record.state] += 1
-        if records and frame.run.bus.heard:
+        if shared.records and frame.run.bus.heard:
             frame.run.bus.announce(LoopAdvanced(self._path, sum(self._counts.values()), self.total))
-        return len(records)
+        return shared
 
     def _iterate_within(self, frame: Frame, index: int, item: Json) -> StepRecord:
         """Run an iteration in a transaction that others share. Raises where something is not as it should be."""
@@ -214,7 +218,7 @@ class _Iterations:
         history = None
         if frame.history is not None and self._begun_before(index):
             history = frame.history.inside(prefix)
-        return Frame(frame.run, scope, frame.cancellation, frame.strand, history, prefix, frame.within)
+        return Frame(frame.run, scope, frame.cancellation, frame.strand, history, prefix, frame.bet)
 
     def _iterate(self, frame: Frame, index: int, item: Json) -> None:
         begun = frame.run.clock.now(), frame.run.clock.monotonic()

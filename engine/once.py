@@ -29,7 +29,7 @@ class OnceStore:
 
     def __init__(self, frame: Frame, path: str, *, again: bool) -> None:
         self._frame, self._path = frame, path
-        self._data = frame.run.data if frame.within is None else frame.within.data
+        self._data = frame.run.data if frame.bet is None else frame.bet.owned.data
         self._again = again
         self._numbers: dict[str, int] = {}
 
@@ -106,8 +106,8 @@ class OnceStore:
 
     def _own(self, work: Callable[[Owned], T], **how: Any) -> T:
         """Write in the transaction that is under way, or in one of its own: ``how`` as for ``Strand.own``."""
-        within = self._frame.within
-        return self._frame.strand.own(work, **how) if within is None else work(within)
+        bet = self._frame.bet
+        return self._frame.strand.own(work, **how) if bet is None else work(bet.owned)
 
     def _read(self, work: Callable[[], T]) -> T:
         return patiently(self._frame.run.clock, f"read for step {self._path!r}", lambda doubt: work())

@@ -16,7 +16,6 @@ from flo.engine.restoring import Types, restore
 from flo.engine.run import Frame, refuse_missing
 from flo.engine.step import Failure, Outcome, RunReturned, StepType
 from flo.engine.values import Json, JsonObject, place_under, whole_object
-from flo.engine.writing import Apart
 
 MAX_ERROR = 4_000
 """A failure's message is kept up to so many characters: recording it must always be possible."""
@@ -28,6 +27,8 @@ def run_step(frame: Frame, step: Step, types: Types, make_engine: MakeEngine) ->
     Raises ``RunCancelled``, ``RunReturned``, ``Suspended`` and ``LeaseLost`` as they come; a failure is an ``End``.
     """
     frame.cancellation.check()
+    if frame.bet is not None:
+        frame.bet.check()
     if (restored := restore(frame, step, types)) is not None:
         return restored
     step_type = types[step.type]
@@ -132,7 +133,7 @@ def _attempt_until_done(work: StepRun, resolved: JsonObject, make_engine: MakeEn
         except StepFailed as failed:
             work.outcome, error = None, work.masked(failed)
         work.error = error
-        if error is None or work.frame.within is not None:
+        if error is None or work.frame.bet is not None:
             return
         delay = step.retry.delay(
             work.count,
@@ -169,8 +170,8 @@ def _classify(work: StepRun) -> End:
     error, retried = work.error, work.count > 1
     if error is None:
         return End(StepState.SUCCESS, output)
-    if work.frame.within is not None:
-        raise Apart(doubt=False) from error
+    if work.frame.bet is not None:
+        raise work.frame.bet.lose() from error
     if isinstance(error, ChildFailed):
         retried = retried or error.retried
         return End(StepState.FAILED, output, error.failure, error.retryable, retried, error.retry_after)
@@ -195,7 +196,7 @@ def _end(work: StepRun, end: End) -> End:
             return _end(work, _classify(work))
         record = work.record(end, kept, text)
         frame.ended_step(record)
-        if work.type.touches and frame.within is None:
+        if work.type.touches and frame.bet is None:
             frame.strand.flush()
     else:
         frame.committed_step(record)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Protocol, TypeVar, cast
 
+from flo.engine.bet import Bet
 from flo.engine.cancellation import Cancellation
 from flo.engine.clock import Clock
 from flo.engine.errors import TemplateFailed
@@ -27,10 +28,8 @@ from flo.engine.renewal import Renewer
 from flo.engine.secrecy import NOT_KEPT
 from flo.engine.step import Failure, Outcome, StepCall, StepType
 from flo.engine.stores.base import DataStore
-from flo.engine.stores.queueing import Owned
 from flo.engine.values import Json, JsonObject, new_id, place_text, place_under, whole
 from flo.engine.vault import Vault
-from flo.engine.writing import Apart
 
 T = TypeVar("T", bound=Json)
 
@@ -130,7 +129,7 @@ class Calls(Protocol):
 class Frame:
     """Where a list of steps runs. ``prefix`` begins the paths of its steps: nothing, or ``process-each[3].`` in a
     loop. ``strand`` takes down what is done here; ``history`` is what was done before, in an earlier delivery.
-    ``within`` is the transaction in which all of it happens, and which may be undone: None where each step has its own.
+    ``bet`` is the transaction in which all of it happens, and which may be undone: None where each step has its own.
     """
 
     run: Run
@@ -139,7 +138,7 @@ class Frame:
     strand: Strand
     history: History | None = None
     prefix: str = ""
-    within: Owned | None = None
+    bet: Bet | None = None
 
     def path(self, step_id: str) -> str:
         return self.prefix + step_id
@@ -196,7 +195,7 @@ class Frame:
         elif record.index is not None:
             self.strand.iteration(record, record.characters)
         else:
-            if record.path == record.step_id:
+            if record.path == record.step_id and self.bet is None:
                 run.ended[record.step_id] = record
             self.strand.step(record, record.characters)
         if run.bus.heard:
@@ -215,8 +214,8 @@ class Frame:
 
     def set_variables(self, pairs: JsonObject) -> None:
         """Merge into ``$vars``."""
-        if self.within is not None:  # others would see what may be undone
-            raise Apart(doubt=False)
+        if self.bet is not None:  # others would see what may be undone
+            raise self.bet.lose()
         self.run.set_variables(pairs)
         self.strand.state_changed()
 
@@ -227,8 +226,8 @@ class Frame:
             return refuse_missing(place)
 
         def told(missing: Missing) -> None:
-            if self.within is not None and not self.run.has_warned(step_id, missing.path):
-                raise Apart(doubt=False)
+            if self.bet is not None and not self.run.has_warned(step_id, missing.path):
+                raise self.bet.lose()
             if self.run.warns_first(step_id, missing.path):
                 message = f"{place}: {missing.path!r} is missing, null is used{missing.hint}"
                 self.log("warn", message, step=step_id)

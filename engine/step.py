@@ -231,9 +231,9 @@ class StepType:
     JSONLogic or templates; ``sees`` says what names they see besides. Where one is inside another (``by`` and
     ``by[].value``), the inner one is the rule. ``touches`` says that it acts outside the engine. A ``transactional``
     type does nothing but short calls of ``call.store``: they commit together with the record that the step ended, or
-    not at all; its body may be run again after a conflict. One that ``joins`` waits for nothing but the store: a
-    transaction may be shared by other steps of the execution that write at the same moment, and by iterations of a loop
-    whose steps all do; what happened in it may be undone, and the body run again. An ``isolated`` type runs
+    not at all; its body may be run again after a conflict. One that ``joins`` waits for nothing but the store, and
+    computes for a moment only: it may share its transaction with other steps of the execution. So may one that
+    ``joins`` and touches nothing: what happened in it may be undone, and its body run again. An ``isolated`` type runs
     in a process of its own, which its timeout ends whatever it does; it has no branches, conditions, rules or
     documents, and is not transactional.
     """
@@ -259,6 +259,11 @@ class StepType:
     transactional: bool = False
     joins: bool = False
     isolated: bool = False
+
+    @property
+    def shares(self) -> bool:
+        """Whether it may run in a transaction with others."""
+        return self.joins and (self.transactional or not self.touches)
 
 
 def step_type(

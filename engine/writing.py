@@ -113,12 +113,21 @@ class Writing:
 
     def join(self, write: Write[T]) -> T:
         """Make a write together with those that come at the same time. Raises ``Apart`` where that cannot be."""
-        if self.inside or self._clock.monotonic() < self._apart_until:
+        if self.inside or self.is_apart:
             return self.make(write)
         self._joining.do(write, self._make_together)
         if write.failed is not None:
             raise write.failed
         return write.result
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether others stood in the way a moment ago: each write is better made alone."""
+        return self._clock.monotonic() < self._apart_until
+
+    def come_apart(self) -> None:
+        """Others stand in the way."""
+        self._apart_until = self._clock.monotonic() + APART_SECONDS
 
     def make(self, write: Write[T]) -> T:
         """Make a write in a transaction of its own."""
@@ -134,7 +143,7 @@ class Writing:
             failed = error
         first, *others = writes
         if others:
-            self._apart_until = self._clock.monotonic() + APART_SECONDS
+            self.come_apart()
             interrupted = not isinstance(failed, Exception | DriverFailed)  # maybe after the commit
             doubt = interrupted or isinstance(failed, StoreUnavailable)
             for write in others:
@@ -159,25 +168,27 @@ class Writing:
             nonlocal tries
             tries += 1
             if tries > 1 and brief:  # another session stood in the way of one of them
+                self.come_apart()
                 raise Apart(doubt=False)
-            entries = merged([write.run(owned) for write in writes])
+            thread = threading.get_ident()  # the store's, maybe
+            self._threads.add(thread)
+            try:
+                entries = merged([write.run(owned) for write in writes])
+            finally:
+                self._threads.discard(thread)
             if len(writes) > 1 and not all(write.wanted() for write in writes):  # given up, while others ran
                 raise Apart(doubt=False)
             if entries:
                 owned.record(entries)
 
-        thread = threading.get_ident()
         for write in writes:
             write.take()
-        self._threads.add(thread)
         try:
             self._queue.own(self._hold, transaction, exclusive=exclusive, brief=brief)
         except BaseException:
             for write in reversed(writes):
                 write.source.take_back(write)
             raise
-        finally:
-            self._threads.discard(thread)
         for write in writes:
             write.source.stored(write)
 

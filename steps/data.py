@@ -36,7 +36,6 @@ CONDITION: Final = "A boolean, one expression in marks, JSONLogic, or a row cond
     conditions=("condition",),
     sees={"condition": SEEN},
     touches=False,
-    joins=True,
 )
 def filter_(call: StepCall, input: JsonObject) -> JsonObject:
     """Keep the items for which a condition holds.
@@ -64,7 +63,6 @@ def filter_(call: StepCall, input: JsonObject) -> JsonObject:
     rules=("value",),
     sees={"value": SEEN},
     touches=False,
-    joins=True,
 )
 def map_(call: StepCall, input: JsonObject) -> JsonObject:
     """Make a value of each item."""
@@ -105,7 +103,6 @@ def map_(call: StepCall, input: JsonObject) -> JsonObject:
     rules=("value",),
     sees={"value": (*SEEN, "$accumulator")},
     touches=False,
-    joins=True,
 )
 def reduce(call: StepCall, input: JsonObject) -> JsonObject:
     """Make one value of all items.
@@ -180,7 +177,6 @@ def reduce(call: StepCall, input: JsonObject) -> JsonObject:
     conditions=("cases[].when",),
     sees={"cases[].when": SEEN},
     touches=False,
-    joins=True,
 )
 def classify(call: StepCall, input: JsonObject) -> JsonObject:
     """Sort items into named groups, each into that of the first case whose condition holds.
@@ -228,7 +224,6 @@ def classify(call: StepCall, input: JsonObject) -> JsonObject:
     },
     example={"items": "<< initial.addresses >>", "size": 100},
     touches=False,
-    joins=True,
 )
 def chunk(call: StepCall, input: JsonObject) -> JsonObject:
     """Cut a list into parts of a size, for a loop that takes many items at a time."""

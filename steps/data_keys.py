@@ -66,7 +66,6 @@ _NULL_LAST: Final[Mapping[bool, int]] = {False: 9, True: -1}
     rules=("by", "by.value", "by[]", "by[].value"),
     sees=dict.fromkeys(("by", "by.value", "by[]", "by[].value"), SEEN),
     touches=False,
-    joins=True,
 )
 def sort(call: StepCall, input: JsonObject) -> JsonObject:
     """Sort items.
@@ -154,7 +153,6 @@ def _without_by(index: int, value: Json) -> str:
     rules=("by",),
     sees={"by": SEEN},
     touches=False,
-    joins=True,
 )
 def group(call: StepCall, input: JsonObject) -> JsonObject:
     """Put items with the same key together.
@@ -189,7 +187,6 @@ def group(call: StepCall, input: JsonObject) -> JsonObject:
     rules=("by",),
     sees={"by": SEEN},
     touches=False,
-    joins=True,
 )
 def unique(call: StepCall, input: JsonObject) -> JsonObject:
     """Keep the first of the items that have the same key.
@@ -250,7 +247,6 @@ def unique(call: StepCall, input: JsonObject) -> JsonObject:
     rules=("on", "left", "right"),
     sees=dict.fromkeys(("on", "left", "right"), SEEN),
     touches=False,
-    joins=True,
 )
 def join(call: StepCall, input: JsonObject) -> JsonObject:
     """Put the items of two lists together whose keys are equal.

@@ -74,7 +74,7 @@ class Compiler:
             timeout_ms=timeout_ms,
             exact=frozenset(node.type.exact),
             volatile=bool(node.branches) and any(_is_volatile(template) for template in fields.values()),
-            joins=node.type.joins and timeout_ms is None and all(block.joins for block in branches.values()),
+            shares=node.type.shares and timeout_ms is None and all(block.shares for block in branches.values()),
             commits=node.type.transactional or node.type.touches or any(child.commits for child in children),
         )
 

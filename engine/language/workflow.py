@@ -69,9 +69,9 @@ class Step:
     ``rules`` the compiled rules (``value``, ``by[0].value``).
     ``depends_on`` is None where the step follows the one before it. ``recheck`` checks the resolved input against the
     step type's schema, as far as templates left it open; it raises ``StepFailed`` with code ``invalid_input``.
-    ``volatile`` says of a step with children that its input may be another one when it is asked for again. ``joins``
-    says that neither it nor a child of it waits for more than the store, ``commits`` that one of them would make a
-    transaction by itself.
+    ``volatile`` says of a step with children that its input may be another one when it is asked for again. ``shares``
+    says that neither it nor a child of it waits for more than the store, so that it may share a transaction, and
+    ``commits`` that one of them would make a transaction by itself.
     """
 
     id: str
@@ -89,7 +89,7 @@ class Step:
     timeout_ms: int | None = None
     exact: frozenset[str] = frozenset()
     volatile: bool = False
-    joins: bool = False
+    shares: bool = False
     commits: bool = True
 
 
@@ -109,9 +109,9 @@ class Block:
     plain: bool
 
     @property
-    def joins(self) -> bool:
+    def shares(self) -> bool:
         """Whether nothing in it waits for more than the store."""
-        return self.plain and all(step.joins for step in self.steps)
+        return self.plain and all(step.shares for step in self.steps)
 
 
 @frozen

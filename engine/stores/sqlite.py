@@ -10,7 +10,6 @@ from typing import cast
 from flo.engine.clock import Clock
 from flo.engine.stores import migrations
 from flo.engine.stores.base import DataStore, ExecutionStore, WorkflowStore
-from flo.engine.stores.database import Execute
 from flo.engine.stores.queueing import QueueStore
 from flo.engine.stores.settings import SettingStore
 from flo.engine.stores.sql import SqlExecutions
@@ -36,7 +35,11 @@ class SqliteStore:
         self.data: DataStore = SqliteData(database)
         self.workflows: WorkflowStore = SqlWorkflows(database)
         self.executions: ExecutionStore = SqlExecutions(database)
-        self.queue: QueueStore = SqlQueue(database, data=_rows_inside, wakeups=lambda queues: SqliteWakeups(path))
+        self.queue: QueueStore = SqlQueue(
+            database,
+            data=lambda execute: SqliteData(Joined(database, cast(Transaction, execute))),
+            wakeups=lambda queues: SqliteWakeups(path),
+        )
         self.triggers: TriggerStore = SqlTriggers(database, wakeups=lambda: SqliteWakeups(path))
         self.settings: SettingStore = SqlSettings(database)
 
@@ -76,7 +79,3 @@ class SqliteStore:
 
     def close(self) -> None:
         self._database.close()
-
-
-def _rows_inside(execute: Execute) -> DataStore:
-    return SqliteData(Joined(cast(Transaction, execute)))

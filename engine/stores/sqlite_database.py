@@ -36,6 +36,10 @@ class Transaction:
         self._now = write_instant(now)
         self.now = now
 
+    def at(self, now: datetime) -> Transaction:
+        """The same at a later instant."""
+        return Transaction(self._connection, now)
+
     def __call__(self, sql: str, values: Values = _NONE) -> Rows:
         return self._connection.execute(sql, self._bound(values)).fetchall()
 
@@ -173,15 +177,15 @@ class SqliteDatabase:
 
 class Joined:
     """A database for use inside a transaction that is under way: all that it does belongs to that one, and is undone
-    with it."""
+    with it. What it does happens when it is done, and not when that transaction began."""
 
-    def __init__(self, transaction: Transaction) -> None:
-        self._transaction = transaction
+    def __init__(self, database: SqliteDatabase, transaction: Transaction) -> None:
+        self._database, self._transaction = database, transaction
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         try:
-            yield self._transaction
+            yield self._transaction.at(self.now())
         except sqlite3.Error as error:
             raise DriverFailed(error) from error
 
@@ -194,4 +198,4 @@ class Joined:
             return work(transaction)
 
     def now(self) -> datetime:
-        return self._transaction.now
+        return self._database.now()

@@ -134,7 +134,8 @@ class Workbench:
                 self.running -= 1
             return {}
 
-        return [echo, flaky, once_broken, hang, operational, python, busy]
+        says_joins = step_type("test.says-joins", schema=OBJECT, output=OBJECT, example={}, joins=True)(echo.body)
+        return [echo, flaky, once_broken, hang, operational, python, busy, says_joins]
 
 
 @pytest.fixture

@@ -226,7 +226,7 @@ class Owner:
             step_type("test.act", schema=OBJECT, output=OBJECT, example={})(self._act),
             step_type("test.act-whole", schema=OBJECT, output=OBJECT, example={}, transactional=True)(self._act),
             step_type("test.act-inside", schema=OBJECT, output=OBJECT, example={}, touches=False)(self._act),
-            step_type("test.act-joins", schema=OBJECT, output=OBJECT, example={}, joins=True)(self._act),
+            step_type("test.act-joins", schema=OBJECT, output=OBJECT, example={}, touches=False, joins=True)(self._act),
         ]
 
 

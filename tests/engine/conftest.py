@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from flo.engine import bet
 from flo.engine.app import Flo
 from flo.engine.attended import RunResult
 from flo.engine.environments.keyring import Keyring
@@ -169,6 +170,18 @@ def house(store_url: str) -> Iterator[House]:
     made = House(f"{store_url}?synchronous=OFF" if store_url.startswith("sqlite:") else store_url)
     yield made
     made.close()
+
+
+@pytest.fixture
+def tens(monkeypatch: pytest.MonkeyPatch, unhurried: None) -> None:
+    """Ten iterations share a transaction."""
+    monkeypatch.setattr("flo.engine.loop.MOST", 10)
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, iterations share a transaction."""
+    monkeypatch.setattr(bet, "MOST_SECONDS", 60.0)
 
 
 @pytest.fixture

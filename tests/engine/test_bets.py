@@ -18,10 +18,8 @@ from flo.engine.step import StepCall, StepType, step_type
 from flo.engine.stores.filters import EVERY, parse_where
 from flo.engine.values import JsonObject
 
+from .adding import ITEMS, add, values
 from .delivering import INSTALLED, OBJECT, House, Owner, act, loop, step
-from .test_sharing import ITEMS, add, unhurried, values
-
-__all__ = ["unhurried"]
 
 _S = ExecutionState
 PENDING = parse_where([{"field": "status", "operator": "equals", "value": "pending"}])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import Final
 
@@ -14,6 +14,7 @@ from flo.engine.delivered import Delivered
 from flo.engine.errors import IllegalState, NotFound, StoreError
 from flo.engine.events import ExecutionWaits
 from flo.engine.executions import Execution, ExecutionState, IllegalMove
+from flo.engine.frozen import frozen
 from flo.engine.housekeeping import Housekeeper
 from flo.engine.jobs import Delivery, Hold, Parked, Request, owner_id
 from flo.engine.language.workflow import Workflow
@@ -32,7 +33,7 @@ _WAIT_SECONDS: Final = 0.5
 """How often it is looked whether a run that waits can go on."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunResult:
     """How a run ended. ``steps`` has for each step outside a loop, by its id, ``stepType status output error attempts
     durationMilliseconds``; the results of loops in it are read from the store when something refers to them. ``output``
@@ -65,7 +66,7 @@ class RunResult:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attendant:
     """Starts executions and stays with them to their end, through every wait."""
 

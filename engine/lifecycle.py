@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Protocol, cast
@@ -72,7 +72,7 @@ class _Task:
         return self.body.raised if isinstance(self.body.raised, LeaseLost) else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Runner:
     """Works on deliveries in this process."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final, Literal
@@ -15,6 +14,7 @@ from flo.engine.checking.load import check_input, load
 from flo.engine.clock import Clock
 from flo.engine.errors import InputInvalid, NotFound, StepFailed
 from flo.engine.executions import Execution
+from flo.engine.frozen import frozen
 from flo.engine.hiding import has_secret
 from flo.engine.jobs import JOB_RETRY, JobOptions, Request
 from flo.engine.language.paths import Path
@@ -269,7 +269,7 @@ def _job(step_type: StepType, execution: Execution, fields: Sequence[str]) -> Wo
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Given:
     """A field of the execution's input as it was given: data, whatever marks of templates are in it."""
 

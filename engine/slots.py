@@ -8,7 +8,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Final, Protocol
@@ -18,6 +17,7 @@ from flo.engine.clock import Clock
 from flo.engine.errors import StoreError
 from flo.engine.events import Bus, ClaimEnded
 from flo.engine.executions import Execution, ExecutionState
+from flo.engine.frozen import frozen
 from flo.engine.jobs import Delivery, Hold
 from flo.engine.lifecycle import Told
 from flo.engine.pace import Pace
@@ -46,7 +46,7 @@ class Deliver(Protocol):
         ``told.failed`` would be called with."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tally:
     """How many claims of a worker ended in each state: final ones, ``retrying``, ``suspended``, ``pending`` (given
     back), and ``lost`` to another owner or a cancellation."""

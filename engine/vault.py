@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import Final, Protocol, TypeVar
 
 from flo.engine.errors import FloError, StepFailed, StoreError, did_you_mean
+from flo.engine.frozen import frozen
 from flo.engine.hiding import has_certain_secret, has_secret, secrets_in
 from flo.engine.netting import EMPTY, SHORTEST, Net
 from flo.engine.secrecy import HIDDEN, KEPT_KEY, Lost, Secret, is_kept_form
@@ -43,7 +44,7 @@ class Settings(Protocol):
         """The connections, by name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NoSettings:
     """Where nothing is set up."""
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from flo.engine.clock import Clock
 from flo.engine.executions import Execution, ExecutionState, LogLine, StepRecord
+from flo.engine.frozen import frozen
 from flo.engine.jobs import Attempt, Limits, Wait
 from flo.engine.stores.memory_due import DueOrder
 from flo.engine.stores.memory_wakeups import Bell
@@ -26,7 +27,7 @@ NO_QUEUE: Final = ""
 """The queue of an execution that no queue delivers, where queues are counted."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeptWait:
     """A wait as it is kept. ``taken``: the step has its answer."""
 
@@ -35,7 +36,7 @@ class KeptWait:
     taken: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeptSignal:
     """A signal as it is kept. ``taken_by`` is the path of the step that has it."""
 
@@ -72,7 +73,7 @@ class Kept:
         return self.row.queue is None and self.row.parent_id is not None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeptFiring:
     """A firing as it is kept, and the execution whose end was seen, with its state then. ``number`` rises with what is
     written."""

@@ -6,10 +6,10 @@ import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from flo.engine.clock import Clock
+from flo.engine.frozen import frozen
 from flo.engine.stores.base import Page, Row, Stored, Table, Updated
 from flo.engine.stores.changes import Change, apply
 from flo.engine.stores.claiming import claimed, is_held, renewed
@@ -20,7 +20,7 @@ from flo.engine.stores.selection import Numbered, page, plain_text, required, se
 from flo.engine.values import Json
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Kept:
     """A row as it is kept: its number in the insertion order, and its value as JSON text."""
 

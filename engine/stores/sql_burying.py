@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from flo.engine.executions import DeadReason, Execution, ExecutionState
+from flo.engine.frozen import frozen
 from flo.engine.instants import write_instant
 from flo.engine.jobs import MAX_EXPIRIES
 from flo.engine.stores.database import Database, Execute
@@ -28,7 +28,7 @@ WHERE id = :id
 Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Fate:
     """Why nobody ends an execution: how those are found, in the order of an index, and what becomes of them."""
 

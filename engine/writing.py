@@ -92,7 +92,7 @@ class Write(Generic[T]):
         mine = threading.get_ident() == self._thread
         self.result = self._work(owned) if mine else self._context.run(self._work, owned)
         waiting, made = self._in_hand.entries, self.source.records_with(owned)
-        return waiting if made is None else merged((waiting, made))
+        return waiting if made is None else _merged((waiting, made))
 
 
 class Writing:
@@ -173,7 +173,7 @@ class Writing:
             thread = threading.get_ident()  # the store's, maybe
             self._threads.add(thread)
             try:
-                entries = merged([write.run(owned) for write in writes])
+                entries = _merged([write.run(owned) for write in writes])
             finally:
                 self._threads.discard(thread)
             if len(writes) > 1 and not all(write.wanted() for write in writes):  # given up, while others ran
@@ -198,7 +198,7 @@ def decision(name: str) -> str:
     return f"decided:{name}"
 
 
-def merged(parts: Sequence[Entries]) -> Entries:
+def _merged(parts: Sequence[Entries]) -> Entries:
     """All of them as one; the last variables are the newest."""
     if len(parts) == 1:
         return parts[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from flo.engine.step import Engine, Failure, Outcome, RunReturned, StepCall, Ste
 from flo.engine.stores.base import DataStore
 from flo.engine.stores.database import DriverFailed
 from flo.engine.stores.queueing import Owned
+from flo.engine.threads import run_beside
 from flo.engine.values import Json, JsonObject
 
 ISOLATED_SECONDS: Final = 5.0
@@ -88,6 +88,23 @@ class StepRun:
         """What its body gave, the secrets in it marked."""
         return cast(JsonObject, self.net.catch(output)) if self.frame.run.vault.active else output
 
+    def catch(self, value: Json) -> Json:
+        """What it hands to the engine, the secrets in it marked."""
+        return self.net.catch(value)
+
+    def log(self, level: str, message: str, data: Json = None) -> None:
+        """Write a line to the log, secrets hidden."""
+        level, message, data = checked_line(level, message, data)
+        if self.frame.run.vault.active and (net := self.net):
+            message, data = net.mask(message), net.shown(data)
+        self.frame.log(level, message, data, self.path)
+
+    def refuse(self, what: str, value: Json) -> None:
+        """Fail where a value that it writes holds a secret."""
+        vault = self.frame.run.vault
+        if vault.active:
+            refuse_secret(vault, self.net, what, value)
+
     def masked(self, failed: StepFailed) -> StepFailed:
         """The same failure, its message as it may be shown, and its code, if that is a secret."""
         if net := self.net:
@@ -136,8 +153,7 @@ def attempt(work: StepRun, resolved: JsonObject, make_engine: MakeEngine) -> Out
         finally:
             done.set()
 
-    context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(body,), name=f"flo-step-{work.path}", daemon=True).start()
+    run_beside(f"flo-step-{work.path}", body)
     try:
         if not done.wait(seconds) and settled.as_given_up():
             cancellation.cancel("timed_out")
@@ -259,30 +275,19 @@ def _body(
 ) -> Outcome:
     """Run the body and see that what it gives is a JSON object."""
     run, step, path = frame.run, work.step, work.path
-
-    def log(level: str, message: str, data: Json = None) -> None:
-        level, message, data = checked_line(level, message, data)
-        if run.vault.active and (net := work.net):
-            message, data = net.mask(message), net.shown(data)
-        frame.log(level, message, data, path)
-
-    def refuse(what: str, value: Json) -> None:
-        if run.vault.active:
-            refuse_secret(run.vault, work.net, what, value)
-
     call = StepCall(
         step_id=step.id,
         path=path,
         execution_id=run.execution.id,
         attempt=work.count,
         idempotency_key=f"{run.execution.id}:{path}",
-        store=GuardedStore(store, refuse),
+        store=GuardedStore(store, work.refuse),
         clock=run.clock,
-        log=log,
+        log=work.log,
         cancelled=frame.cancellation.event,
         deadline=deadline,
         secrets=run.vault,
-        engine=make_engine(frame, step, lambda value: work.net.catch(value)),
+        engine=make_engine(frame, step, work.catch),
     )
     try:
         given = run.isolation.run(work.type, call, resolved) if work.type.isolated else work.type.body(call, resolved)

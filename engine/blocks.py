@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
-import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
@@ -12,8 +9,9 @@ from flo.engine.attempt import ChildFailed, End
 from flo.engine.executions import StepState
 from flo.engine.language.workflow import Block, Step
 from flo.engine.run import Frame
-from flo.engine.sharing import share_steps, sharers
+from flo.engine.sharing import share_steps
 from flo.engine.step import Suspended
+from flo.engine.threads import run_beside
 
 GRAPH_THREADS = 16
 """So many steps of one graph run at a moment, where nothing narrower is asked for."""
@@ -27,20 +25,18 @@ def run_block(frame: Frame, block: Block, run_step: RunStep, skip_step: SkipStep
     if not block.plain:
         run_graph(frame, block.steps, block.needs, run_step, skip_step, GRAPH_THREADS)
         return
-    waiting, bets, skipping = deque(block.steps), True, False
-    while waiting:
-        if skipping:
-            skip_step(frame, waiting.popleft())
-            continue
-        if bets and (many := sharers(frame, waiting)):
-            shared = share_steps(frame, many, run_step)
+    steps, at, bets, skipping = block.steps, 0, frame.bet is None and not frame.run.again, False
+    while at < len(steps):
+        if bets and not skipping and (many := block.sharing[at]):
+            shared = share_steps(frame, steps[at : at + many], run_step)
             bets = shared > 0
-            for _ in range(shared):
-                waiting.popleft()
+            at += shared
             continue
-        step = waiting.popleft()
-        end = run_step(frame, step)
-        if end.state is StepState.FAILED:
+        step = steps[at]
+        at += 1
+        if skipping:
+            skip_step(frame, step)
+        elif (end := run_step(frame, step)).state is StepState.FAILED:
             skipping = _tolerated(frame, step, end) == "skip"
 
 
@@ -102,7 +98,7 @@ def run_graph(
 def _start(
     frame: Frame, step: Step, at: int, run_step: RunStep, results: SimpleQueue[tuple[int, Frame, End | BaseException]]
 ) -> None:
-    """Run a step in a thread of its own, one that never keeps the process from ending."""
+    """Run a step in a thread of its own."""
 
     def body() -> None:
         try:
@@ -110,8 +106,7 @@ def _start(
         except BaseException as error:  # raised again in the thread of the list
             results.put((at, frame, error))
 
-    context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(body,), name=f"flo-step-{step.id}", daemon=True).start()
+    run_beside(f"flo-step-{step.id}", body)
 
 
 def _tolerated(frame: Frame, step: Step, end: End) -> str:

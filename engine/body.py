@@ -12,6 +12,7 @@ from flo.engine.cancellation import Cancellation
 from flo.engine.interpreter import Interpreter
 from flo.engine.requests import JOB_STEP
 from flo.engine.run import Frame
+from flo.engine.threads import run_beside
 from flo.engine.values import Json
 
 TIMEOUT_GRACE_SECONDS: Final = 0.5
@@ -50,8 +51,7 @@ class Body:
             self._work()
             woken.set()
 
-        context = contextvars.copy_context()
-        threading.Thread(target=context.run, args=(work,), name="flo-run", daemon=True).start()
+        run_beside("flo-run", work)
         try:
             self._watch(cancellation, woken, timeout_seconds, look)
         except BaseException:  # an interrupt of the waiting thread: what runs is stopped, and its end recorded

@@ -101,7 +101,9 @@ class Strand:
             if self._decisions and record.state in _ENDED:
                 self._decisions = {held: value for held, value in self._decisions.items() if held[0] != record.path}
             self._characters += characters
-        self._flush_if_due()
+            due = self._is_due()
+        if due:
+            self.flush()
 
     def iteration(self, record: StepRecord, characters: int) -> None:
         """Take the record of an iteration, which holds the outputs of its steps: they need not be stored twice, unless
@@ -130,7 +132,9 @@ class Strand:
                 return
             self._lines.append(line.numbered(self.journal.number()))
             self._characters += len(line.message) + (0 if line.data is None else len(dump(line.data)))
-        self._flush_if_due()
+            due = self._is_due()
+        if due:
+            self.flush()
 
     def decide(self, path: str, name: str, value: Json) -> None:
         """Take down what the step at ``path`` decided: by a condition, or by what it took as its input. Its children
@@ -340,15 +344,14 @@ class Strand:
         self._state_changed |= entries.variables is not None
         self._decisions = {**in_hand.decisions, **self._decisions}
 
-    def _flush_if_due(self) -> None:
-        with self._lock:
-            due = not self.journal.writing.inside and (
-                len(self._steps) + len(self._lines) >= BATCH
-                or self._characters >= BATCH_CHARACTERS
-                or self.journal.clock.monotonic() - self._flushed_at >= BATCH_SECONDS
-            )
-        if due:
-            self.flush()
+    def _is_due(self) -> bool:
+        """Whether so much waits, or for so long, that it is to be stored; not from inside a transaction."""
+        due = (
+            len(self._steps) + len(self._lines) >= BATCH
+            or self._characters >= BATCH_CHARACTERS
+            or self.journal.clock.monotonic() - self._flushed_at >= BATCH_SECONDS
+        )
+        return due and not self.journal.writing.inside
 
 
 class _Aside(Strand):
@@ -370,5 +373,6 @@ class _Aside(Strand):
     def flush(self) -> None:
         raise self._bet.lose()
 
-    def _flush_if_due(self) -> None:
+    def _is_due(self) -> bool:
         """All of it goes with the transaction."""
+        return False

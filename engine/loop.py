@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence, Sized
 from datetime import datetime
+from functools import partial
 from itertools import islice
+from queue import SimpleQueue
 
 from flo.engine.attempt import ChildFailed
 from flo.engine.errors import FloError, RunCancelled
@@ -19,6 +20,7 @@ from flo.engine.results import Results
 from flo.engine.run import Frame
 from flo.engine.sharing import MOST, Item, Shared, share
 from flo.engine.step import Loop, RunReturned, Suspended
+from flo.engine.threads import run_beside
 from flo.engine.values import Json
 
 RunIteration = Callable[[Frame], bool]
@@ -59,14 +61,18 @@ def run_loop(
 def _abreast(frame: Frame, work: Callable[[Frame], None], workers: int) -> None:
     """Have several threads work, each in a strand of its own."""
     frames = [frame.beside() for _ in range(workers)]
-    threads = [
-        threading.Thread(target=contextvars.copy_context().run, args=(work, beside), name=f"flo-loop-{at}", daemon=True)
-        for at, beside in enumerate(frames)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    ended: SimpleQueue[None] = SimpleQueue()
+
+    def body(beside: Frame) -> None:
+        try:
+            work(beside)
+        finally:
+            ended.put(None)
+
+    for at, beside in enumerate(frames):
+        run_beside(f"flo-loop-{at}", partial(body, beside))
+    for _ in frames:
+        ended.get()
     for beside in frames:
         frame.strand.join(beside.strand)
 

@@ -10,7 +10,7 @@ from flo.engine.events import StepRetried, StepStarted
 from flo.engine.executions import StepState
 from flo.engine.hiding import secrets_in
 from flo.engine.language.scope import Missing
-from flo.engine.language.workflow import Step
+from flo.engine.language.workflow import Condition, Step
 from flo.engine.outputs import stored_output
 from flo.engine.restoring import Types, restore
 from flo.engine.run import Frame, refuse_missing
@@ -29,16 +29,16 @@ def run_step(frame: Frame, step: Step, types: Types, make_engine: MakeEngine) ->
     frame.cancellation.check()
     if frame.bet is not None:
         frame.bet.check()
-    if (restored := restore(frame, step, types)) is not None:
+    if frame.history is not None and (restored := restore(frame, frame.history, step, types)) is not None:
         return restored
     step_type = types[step.type]
     work = _begin(frame, step, step_type)
     try:
-        if _skipped(work):
+        if step.skip is not None and _skipped(work, step.skip):
             return skip_step(frame, step, step_type)
         if frame.run.bus.heard:
             frame.run.bus.announce(StepStarted(work.path, step.id, step.type))
-        resolved = _input(work)
+        resolved = _kept_input(work) if step.volatile else _input(work)
         if frame.run.vault.active:
             work.secrets = frozenset(secrets_in(resolved))
         step.recheck(resolved)
@@ -66,11 +66,9 @@ def _begin(frame: Frame, step: Step, step_type: StepType) -> StepRun:
     return StepRun(frame, step, step_type, frame.path(step.id), clock.now(), clock.monotonic())
 
 
-def _skipped(work: StepRun) -> bool:
+def _skipped(work: StepRun, skip: Condition) -> bool:
     step, frame = work.step, work.frame
-    if step.skip is None:
-        return False
-    skip, place = step.skip, f"{step.place}.skipCondition"
+    place = f"{step.place}.skipCondition"
 
     def holds() -> bool:
         frame.refuse_lost(skip.paths, place)
@@ -82,15 +80,13 @@ def _skipped(work: StepRun) -> bool:
     return frame.decide(work.path, "skipCondition", holds) if step.branches else holds()
 
 
+def _kept_input(work: StepRun) -> JsonObject:
+    """Give the input of a step with children. Other steps, or time, may have changed it when it is asked for again: it
+    is kept while they run, so that a loop goes through the list that it began with."""
+    return work.frame.decide(work.path, "input", lambda: whole_object(_input(work)))
+
+
 def _input(work: StepRun) -> JsonObject:
-    """Give the step's input. One that other steps, or time, may have changed when it is asked for again is kept while
-    its children run: a loop goes through the list that it began with."""
-    if not work.step.volatile:
-        return _resolve(work)
-    return work.frame.decide(work.path, "input", lambda: whole_object(_resolve(work)))
-
-
-def _resolve(work: StepRun) -> JsonObject:
     """Give the step's input, all or nothing."""
     step, frame = work.step, work.frame
     scope = frame.scope

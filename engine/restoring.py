@@ -24,17 +24,17 @@ class Types(Protocol):
     def __getitem__(self, name: str) -> StepType: ...
 
 
-def restore(frame: Frame, step: Step, types: Types) -> End | None:
+def restore(frame: Frame, history: History, step: Step, types: Types) -> End | None:
     """How ``step`` ended in an earlier delivery, its output and those of its children in the scope; None where it has
     to run."""
-    if frame.history is None or (record := frame.history.find(frame.path(step.id))) is None:
+    if (record := history.find(frame.path(step.id))) is None:
         return None
     tolerated = step.on_failure != "halt" or not frame.run.workflow.options.stop_on_error
-    if not is_final(record, frame.history.attempt, tolerated):
+    if not is_final(record, history.attempt, tolerated):
         if record.state is StepState.FAILED:
             frame.run.forget_failure(record.path)
         return None
-    output = _publish(frame, frame.history, step, types, record)
+    output = _publish(frame, history, step, types, record)
     if record.error is None:
         return End(record.state, output)
     failure = failure_of(record.error)

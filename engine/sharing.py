@@ -6,9 +6,8 @@ if it had never begun, and each runs by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from typing import Final, NamedTuple, TypeVar
 
 from flo.engine.bet import Bet
@@ -47,14 +46,6 @@ def can_share(frame: Frame, block: Block) -> bool:
     if frame.run.again and any(step.branches or step.conditions for step in block.steps):
         return False  # what they decided before is read in a transaction of its own
     return frame.bet is None and block.shares and any(step.commits for step in block.steps)
-
-
-def sharers(frame: Frame, steps: Iterable[Step]) -> Sequence[Step]:
-    """The first of these steps that may share a transaction; none where they would not make several."""
-    if frame.bet is not None or frame.run.again:
-        return ()
-    many = list(takewhile(lambda step: step.shares, steps))
-    return many if sum(step.commits for step in many) > 1 else ()
 
 
 def share_steps(frame: Frame, many: Sequence[Step], run_step: Callable[[Frame, Step], object]) -> int:

@@ -102,16 +102,30 @@ class Recheck(Protocol):
 @frozen
 class Block:
     """A list of steps. ``needs`` gives for each step the positions of those it waits for; ``plain`` says that it is
-    sequential."""
+    sequential. ``sharing`` gives for each step how many from it on may share a transaction: 0 where they would not make
+    several."""
 
     steps: tuple[Step, ...]
     needs: tuple[tuple[int, ...], ...]
     plain: bool
+    sharing: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sharing", _sharing(self.steps))
 
     @property
     def shares(self) -> bool:
         """Whether nothing in it waits for more than the store."""
         return self.plain and all(step.shares for step in self.steps)
+
+
+def _sharing(steps: Sequence[Step]) -> tuple[int, ...]:
+    given: list[int] = []
+    following = commits = 0
+    for step in reversed(steps):
+        following, commits = (following + 1, commits + step.commits) if step.shares else (0, 0)
+        given.append(following if commits > 1 else 0)
+    return tuple(reversed(given))
 
 
 @frozen

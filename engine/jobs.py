@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
 import secrets
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
@@ -77,7 +77,7 @@ class Request:
 
 def owner_id() -> str:
     """A name for an owner that no other one has, nor a later start of the same process: ``host-pid-random``."""
-    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    return f"{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 @frozen

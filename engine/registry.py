@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
 import threading
 import traceback
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from flo.engine.entry_points import entry_points
 from flo.engine.errors import FloError, InputInvalid, NotFound, did_you_mean
 from flo.engine.frozen import frozen
 from flo.engine.step import StepType
@@ -23,6 +25,9 @@ _LOADING: Final = "__flo_importing__"
 """What a module has while it is imported."""
 
 ENTRY_POINT_GROUP = "flo.steps"
+
+_REFERENCE: Final = re.compile(r"([\w.]+)\s*(?::\s*([\w.]+)\s*)?(?:\[.*\])?")
+"""A module, and what it has of that name; then extras, which nobody asks for any more."""
 
 _ONE_AT_A_TIME: Final = threading.RLock()
 """Held while a module is loaded: who redirects standard output meanwhile must be the one who puts it back."""
@@ -72,13 +77,10 @@ class Registry:
         What is broken never keeps the rest from loading: it stands in ``broken``. Of two types of one name the first
         stays. Raises ``InputInvalid`` where ``extra`` names a file that is not there.
         """
-        from importlib import metadata  # for who loads one source alone, much to import for nothing
-
-        entries = metadata.entry_points(group=ENTRY_POINT_GROUP)
-        sources = [f"{entry.module}:{entry.attr}" if entry.attr else entry.module for entry in entries]
         loading = _Loading()
+        offered = [loading.referred(value) for value in entry_points(ENTRY_POINT_GROUP)]
         named = {_sought(given): given for given in extra}
-        for source in dict.fromkeys([*sources, *named]):
+        for source in dict.fromkeys([*filter(None, offered), *named]):
             loading.take(source, named.get(source, source))
         return cls(loading.found.values(), loading.broken, loading.sources)
 
@@ -120,6 +122,14 @@ class _Loading:
         self.found: dict[str, StepType] = {}
         self.sources: dict[str, str] = {}
         self.broken: list[BrokenPlugin] = []
+
+    def referred(self, value: str) -> str | None:
+        """The source that an entry point names; None where it names none."""
+        if (reference := _REFERENCE.fullmatch(value)) is not None:
+            return ":".join(filter(None, reference.groups()))
+        message = f"the entry point {value!r} is none; write module or module:attribute"
+        self.broken.append(BrokenPlugin(value, ENTRY_POINT_GROUP, message))
+        return None
 
     def take(self, source: str, called: str) -> None:
         """Load one source, which people know as ``called``. Whatever it raises stays with it, an interrupt by a person

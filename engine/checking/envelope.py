@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from flo.engine.checking.document import UNDER_DEFINITION, Document
@@ -28,7 +28,7 @@ _RESERVED: Final = frozenset({*ROOTS, *LITERALS, *OPERATOR_WORDS, "not"})
 @cache
 def workflow_schema() -> JsonObject:
     """The schema of a workflow, as it ships."""
-    text = files("flo.schemas").joinpath("workflow.schema.json").read_text(encoding="utf-8")
+    text = Path(__file__).parents[2].joinpath("schemas", "workflow.schema.json").read_text(encoding="utf-8")
     schema: JsonObject = json.loads(text)
     return schema
 

@@ -16,7 +16,8 @@ from flo.engine.commands import tree
 FOR_WORK = ("sqlite3", "difflib", "flo.engine.app", "flo.engine.checking", "flo.engine.language.logic")
 FOR_SOME_WORK = (
     "jsonschema", "referencing", "attr", "cronsim", "psycopg", "cryptography", "httpx2", "flo.engine.schedule",
-    "flo.engine.worker", "flo.engine.operating", "flo.engine.isolation.process", "flo.engine.stores.memory",
+    "flo.engine.worker", "flo.engine.operating", "flo.engine.isolation.process", "flo.engine.stores.memory", "socket",
+    "importlib.metadata", "email",
 )  # fmt: skip
 
 
@@ -39,7 +40,7 @@ def test_help_imports_nothing_that_takes_long() -> None:
     assert found == []
 
 
-def test_a_plain_run_imports_nothing_that_only_others_need(tmp_path: Path) -> None:
+def plain_recipe(folder: Path) -> Path:
     template = {"text": "{{ initial.who | upcase }}", "at": ["<< $util.uuid >>"]}
     table = {"tableName": "greetings", "key": "<< initial.who >>"}
     steps = [
@@ -49,11 +50,31 @@ def test_a_plain_run_imports_nothing_that_only_others_need(tmp_path: Path) -> No
                    "then": [{"stepId": "read", "stepType": "data-store.get", "input": table}]}},
         {"stepId": "say", "stepType": "core.log", "input": {"message": "wrote << write.key >>", "level": "debug"}},
     ]  # fmt: skip
-    document = tmp_path / "plain.json"
+    document = folder / "plain.json"
     document.write_text(json.dumps({"name": "plain", "initial": {"who": "you"}, "steps": steps}))
-    found, out = imported(FOR_SOME_WORK, "run", str(document), "-q", "--json", "--store", f"sqlite:{tmp_path}/s.sqlite")
+    return document
+
+
+def test_a_plain_run_imports_nothing_that_only_others_need(tmp_path: Path) -> None:
+    run = ["run", str(plain_recipe(tmp_path)), "-q", "--json", "--store", f"sqlite:{tmp_path}/s.sqlite"]
+    found, out = imported(FOR_SOME_WORK, *run)
     assert json.loads(out)["status"] == "success"
     assert found == []
+
+
+def test_a_plain_run_does_not_look_through_all_that_it_imported(tmp_path: Path) -> None:
+    run = ["run", str(plain_recipe(tmp_path)), "-q", "--store", f"sqlite:{tmp_path}/s.sqlite"]
+    code = (
+        "import atexit, gc, sys\n"
+        "from flo import cli\n"
+        "def collections(): return sum(generation['collections'] for generation in gc.get_stats())\n"
+        "before = collections()\n"
+        "atexit.register(lambda: print(collections() - before, file=sys.stderr))\n"
+        f"sys.argv = {['flo', *run]}\n"
+        "cli.main()"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stderr == "0\n"
 
 
 def test_the_interpreter_does_not_look_through_all_that_was_imported_when_it_ends() -> None:

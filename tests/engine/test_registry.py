@@ -73,6 +73,34 @@ def test_a_broken_file_stands_aside_with_file_and_reason(tmp_path: Path, line: s
         registry.refuse_broken()
 
 
+def test_what_an_installed_distribution_offers_is_found_and_a_bad_entry_point_stands_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("acme_offered", "acme_spread"):
+        plugin(tmp_path, f"{module}.py", PLUGIN.format(name=module.replace("_", ".")))
+    file = plugin(tmp_path, "acme_file.py", PLUGIN.format(name="acme.file"))
+    lines = [
+        "whole = acme_offered",
+        "one = acme_spread : body [extra]",
+        f"file = {file}",
+        "empty =",
+        "gone = acme_gone",
+    ]
+    directory = tmp_path / "acme_offers-1.0.dist-info"
+    directory.mkdir()
+    directory.joinpath("entry_points.txt").write_text("\n".join(["[flo.steps]", *lines]))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry = Registry.installed()
+    assert {"acme.offered", "acme.spread", "core.log"} <= set(registry)
+    assert "acme.file" not in registry
+    assert (registry.source("acme.offered"), registry.source("acme.spread")) == ("acme_offered", "acme_spread:body")
+    for value in (file, ""):
+        [found] = broken_in(registry, value)
+        assert found.place == "flo.steps"
+        assert found.message == f"the entry point {value!r} is none; write module or module:attribute"
+    assert broken_in(registry, "acme_gone")
+
+
 def test_an_interrupt_while_step_types_load_is_not_a_broken_plugin(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         Registry.installed([plugin(tmp_path, "interrupted.py", "raise KeyboardInterrupt")])

@@ -109,10 +109,13 @@ class SqlExecutions:
             tests.append("e.parent_id IS NULL")
         if dead:  # few among many: an index has them, which a walk from the newest would not find soon
             tests.append("e.id IN (SELECT id FROM executions WHERE dead_reason IS NOT NULL AND replayed_as IS NULL)")
-        sql = (
-            f"SELECT {EXECUTION} {FROM_EXECUTIONS} WHERE {' AND '.join(tests)}"
-            " ORDER BY e.created_at DESC, e.id DESC LIMIT :limit"
-        )
+        if dead or state is not None or workflow is not None or parent is not None:
+            sql = (
+                f"SELECT {EXECUTION} {FROM_EXECUTIONS} WHERE {' AND '.join(tests)}"
+                " ORDER BY e.created_at DESC, e.id DESC LIMIT :limit"
+            )
+        else:
+            sql = newest_statement(tests, limit)
         rows = read_by_index(self._database, sql, values) if dead else self._database.read(sql, values)
         return [execution_of(self._database, row) for row in rows]
 
@@ -204,6 +207,23 @@ class SqlExecutions:
     def _steps(self, rest: str, values: Mapping[str, object]) -> Sequence[StepRecord]:
         rows = self._database.read(f"SELECT {STEP} FROM execution_steps WHERE execution_id = :id {rest}", values)
         return [step_of(self._database, row) for row in rows]
+
+
+def newest_statement(tests: Sequence[str], limit: int) -> str:
+    """The query for the newest of all executions of which ``tests`` hold.
+
+    They are among the newest of each state: an index by creation alone would cost each execution another entry, when it
+    is enqueued and whenever it changes. The limit is written out, so that the plan knows how few rows are to be joined.
+    """
+    where, last = " AND ".join(tests), f"ORDER BY e.created_at DESC, e.id DESC LIMIT {limit:d}"
+    newest = " UNION ALL ".join(
+        f"SELECT * FROM (SELECT e.created_at, e.id FROM executions e WHERE e.state = '{state}' AND {where} {last}) AS n"
+        for state in ExecutionState
+    )
+    return (
+        f"SELECT {EXECUTION} FROM (SELECT e.id FROM ({newest}) AS e {last}) AS n JOIN executions e ON e.id = n.id"
+        " JOIN definitions d ON d.digest = e.digest ORDER BY e.created_at DESC, e.id DESC"
+    )
 
 
 def _within(execution_id: str, prefix: str) -> dict[str, object]:

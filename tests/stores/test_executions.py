@@ -211,6 +211,22 @@ def test_executions_are_listed_newest_first(store: Store) -> None:
     assert listed(workflow="w9") == []
 
 
+def test_the_newest_of_all_are_those_of_every_state(store: Store) -> None:
+    made = [
+        execution(id=f"{number}-{state}", state=state, created_at=MOMENT + number * SECOND)
+        for number in range(3)
+        for state in ExecutionState
+    ]
+    for one in made:
+        store.executions.create(one)
+    store.executions.create(execution(id="part", parent_id="0-failed", created_at=MOMENT + 9 * SECOND))
+    newest = [one.id for one in sorted(made, key=lambda one: (one.created_at, one.id), reverse=True)]
+    for limit in (1, 13, 50):
+        assert [one.id for one in store.executions.list(limit=limit)] == newest[:limit]
+    assert len(store.executions.list(queue="default", limit=13)) == 0
+    assert store.executions.list(limit=0) == []
+
+
 def test_parts_are_listed_with_what_they_are_a_part_of(store: Store) -> None:
     for name, parent in (("top", None), ("part", "top"), ("part-of-part", "part")):
         store.executions.create(execution(id=name, parent_id=parent))

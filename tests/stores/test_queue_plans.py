@@ -10,11 +10,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from flo.engine.executions import ExecutionState
 from flo.engine.jobs import LEASE
 from flo.engine.stores import sql_claims
 from flo.engine.stores.postgres import PostgresStore
 from flo.engine.stores.postgres_claims import OUTLOOK, claim_statement
 from flo.engine.stores.postgres_connections import Address, Connection
+from flo.engine.stores.sql import newest_statement
 from flo.engine.stores.sql_burying import ANYTHING, SEARCHES
 from flo.engine.stores.sqlite import SqliteStore
 from flo.testing import FrozenClock
@@ -122,6 +124,34 @@ def test_what_is_to_be_buried_is_read_from_indexes_of_sqlite(sqlite: SqliteStore
         assert "TEMP B-TREE" not in shown
     shown = sqlite_plan(sqlite, ANYTHING["sqlite"], {})
     assert all(f"INDEX {index} (" in shown for index in BURIED), shown
+
+
+def test_the_newest_of_all_are_read_from_the_index_of_states(sqlite: SqliteStore, connection: Connection) -> None:
+    sql = newest_statement(["e.parent_id IS NULL"], 50)
+    shown = sqlite_plan(sqlite, sql, {})
+    assert shown.count("USING INDEX executions_by_state (state=?)") == len(ExecutionState), shown
+    for when in ("", "ANALYZE flo.executions"):
+        if when:
+            connection.execute(when.encode())
+        shown = postgres_plan(connection, sql, {}, "generic")
+        assert "Seq Scan on executions" not in shown, shown
+        assert "Index Scan Backward using executions_by_state on executions" in shown, shown
+        assert "Index Cond: (state = 'success'::text)" in shown, shown
+        assert "executions_pkey" in shown, shown
+
+
+@pytest.mark.parametrize("mode", ["custom", "generic"])
+def test_what_a_workflow_has_is_read_from_its_indexes(sqlite: SqliteStore, connection: Connection, mode: str) -> None:
+    listed = "SELECT e.id FROM executions e WHERE e.workflow = :workflow ORDER BY e.created_at DESC, e.id DESC LIMIT 9"
+    ended = "SELECT e.id FROM executions e WHERE e.workflow = :workflow AND e.finished_at IS NOT NULL"
+    ended += " ORDER BY e.finished_at, e.id LIMIT 9"
+    for sql, index in ((listed, "executions_by_workflow"), (ended, "executions_by_workflow_and_end")):
+        shown = sqlite_plan(sqlite, sql, {"workflow": "a"})
+        assert f"INDEX {index} (workflow=?" in shown, shown
+        assert "TEMP B-TREE" not in shown, shown
+        shown = postgres_plan(connection, sql, {"workflow": "a"}, mode)
+        assert f"using {index} on executions e" in shown, shown
+        assert "Sort" not in shown, shown
 
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import lru_cache
+from typing import Final
 
 from flo.engine.errors import FilterInvalid, StepFailed
 from flo.engine.instants import parse_duration
@@ -331,6 +333,9 @@ def atomic_update(call: StepCall, input: JsonObject) -> JsonObject:
     return {"updated": updated.updated, "row": row, "reason": updated.reason}
 
 
+_duration: Final = lru_cache(64)(parse_duration)
+
+
 def _text(input: JsonObject, name: str) -> str:
     value = input[name]
     assert isinstance(value, str)
@@ -368,7 +373,7 @@ def _renew_every(input: JsonObject) -> float | None:
     every = input.get("renewEvery", "60s")
     if every is False:
         return None
-    duration = parse_duration(every)
+    duration = _duration(every) if isinstance(every, str) else None
     if duration is None or duration.total_seconds() < 0.1:
         message = f'renewEvery: {shown(every)} is no duration of at least 100 ms such as "60s"; false turns renewal off'
         raise StepFailed(message, code="invalid_input", retryable=False)

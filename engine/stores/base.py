@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from datetime import datetime, timedelta
-from typing import Literal, Protocol
+from functools import lru_cache
+from typing import Final, Literal, Protocol
 
 from flo.engine.executions import Execution, ExecutionState, LogLine, StepRecord, StepState
 from flo.engine.frozen import frozen
@@ -20,6 +21,9 @@ from flo.engine.stores.filters import Condition
 from flo.engine.stores.ordering import Order
 from flo.engine.triggers import WantedTrigger
 from flo.engine.values import Json, JsonObject
+
+_written: Final = lru_cache(1024)(write_instant)
+"""What is claimed is written twice, for its claim and for the step; and all of one claim were changed at one time."""
 
 
 @frozen
@@ -38,9 +42,9 @@ class Row:
         return {
             "key": self.key,
             "value": self.value,
-            "createdAt": write_instant(self.created_at),
-            "updatedAt": write_instant(self.updated_at),
-            "expiresAt": None if self.expires_at is None else write_instant(self.expires_at),
+            "createdAt": _written(self.created_at),
+            "updatedAt": _written(self.updated_at),
+            "expiresAt": None if self.expires_at is None else _written(self.expires_at),
             "claimCount": self.claim_count,
         }
 

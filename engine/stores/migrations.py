@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
 from flo.engine.errors import StoreTooNew
@@ -75,7 +75,7 @@ def _newest(rows: list[tuple[int | None]]) -> int:
 @cache
 def _steps(dialect: str) -> tuple[str, ...]:
     """The scripts of a dialect, by number: ``sqlite_0001.sql``, …"""
-    folder = files("flo.engine.stores")
+    folder = Path(__file__).parent
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.startswith(f"{dialect}_"))
     return tuple((folder / name).read_text("utf-8") for name in names if name.endswith(".sql"))
 

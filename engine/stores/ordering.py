@@ -14,6 +14,7 @@ from flo.engine.errors import FilterInvalid
 from flo.engine.frozen import frozen
 from flo.engine.stores.fields import ABSENT, Absent, check_keys
 from flo.engine.stores.filters import Field, RowLike, find, parse_field
+from flo.engine.stores.remembering import remembering
 from flo.engine.values import Json, dump, kind_of, shown
 
 _DIRECTIONS: Final = ("asc", "desc")
@@ -42,6 +43,7 @@ class Position:
     number: int
 
 
+@remembering
 def parse_order(order_by: Json, place: str = "orderBy") -> Order:
     """Read ``orderBy``: one ``{field, direction}`` or a list of them. Raises ``FilterInvalid``."""
     if isinstance(order_by, Mapping):

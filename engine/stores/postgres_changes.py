@@ -8,7 +8,7 @@ from typing import Final
 from flo.engine.stores.changes import Change, Operation
 from flo.engine.stores.postgres_statement import Values
 
-_NOW: Final = """to_jsonb(to_char(:now AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))"""
+NOW: Final = """to_jsonb(to_char(:now AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))"""
 _ASSIGNED: Final = (Operation.SET, Operation.NOW)
 
 
@@ -47,7 +47,7 @@ def _changed(value: str, change: Change, values: Values, place: str) -> str:
 def _operand(change: Change, values: Values) -> str:
     match change.operation:
         case Operation.NOW:
-            return _NOW
+            return NOW
         case Operation.DECREMENT:
             assert isinstance(change.value, int | float)
             return values.json(-change.value)

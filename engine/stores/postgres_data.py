@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from flo.engine.stores.base import Page, Row, Stored, Table, Updated
-from flo.engine.stores.changes import Change, Operation
+from flo.engine.stores.changes import Change
 from flo.engine.stores.claiming import IN_FLIGHT
 from flo.engine.stores.filters import Condition
 from flo.engine.stores.limits import check_name, check_ttl, stored_text
 from flo.engine.stores.ordering import Order, position, read_cursor, write_cursor
-from flo.engine.stores.postgres_changes import changes_sql
+from flo.engine.stores.postgres_changes import NOW, changes_sql
 from flo.engine.stores.postgres_database import Joined, PostgresDatabase
 from flo.engine.stores.postgres_json import to_jsonb
 from flo.engine.stores.postgres_order import after_sql, asks_for_a_status, order_sql, sorting
 from flo.engine.stores.postgres_statement import Values
 from flo.engine.stores.postgres_where import where_sql
+from flo.engine.stores.sql_rows import read_json
 from flo.engine.values import Json, dump
 
 _ROW: Final = "r.key, r.value, r.created_at, r.updated_at, r.expires_at, r.claim_count"
@@ -67,6 +67,9 @@ _SET_MANY_IF_ABSENT: Final = _PUT_MANY.format(only=f" WHERE {_ENDED}")
 
 _GET: Final = f"SELECT {_ROW} FROM rows AS r WHERE {_LIVE} AND r.key = :key"
 
+_CLAIMED: Final = f"""
+(r.value || jsonb_build_object('status', '{IN_FLIGHT}', 'claimedAt', {NOW}, 'claimedBy', :holder::text))
+"""
 _CLAIM: Final = f"""
 WITH picked AS MATERIALIZED (
     SELECT r.key FROM rows AS r
@@ -258,16 +261,12 @@ def claim_statement(
 ) -> tuple[str, Values]:
     """The one statement of a claim, and its values."""
     values = _of_table(table)
-    own = (
-        Change(("status",), Operation.SET, IN_FLIGHT),
-        Change(("claimedAt",), Operation.NOW),
-        Change(("claimedBy",), Operation.SET, holder),
-    )
+    values["holder"] = holder
     condition = where_sql(where, values)
     if not asks_for_a_status(where):
         condition += f" AND {_IS_OBJECT}"
     ordered = order_sql(sorting(order, where, None, values))
-    value = changes_sql(changes_sql("r.value", own, values), changes, values)
+    value = changes_sql(_CLAIMED, changes, values)
     return _CLAIM.format(where=condition, order=ordered, limit=f"{limit:d}", value=value), values
 
 
@@ -286,7 +285,7 @@ def _row(record: tuple[Any, ...]) -> Row:
     key, text, created_at, updated_at, expires_at, claim_count = record[:6]
     return Row(
         key,
-        json.loads(text),
+        read_json(text),
         created_at.astimezone(UTC),
         updated_at.astimezone(UTC),
         None if expires_at is None else expires_at.astimezone(UTC),

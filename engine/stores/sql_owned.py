@@ -22,6 +22,7 @@ from flo.engine.stores.sql_rows import (
     json_text,
     line_values,
     read_json,
+    rows_text,
     step_values,
     wait_of,
 )
@@ -108,7 +109,8 @@ class SqlOwned:
         return read_json(rows[0][0]) if rows else None
 
     def keep_effect(self, path: str, name: str, number: int, result: JsonObject) -> None:
-        self._execute.later(_KEEP_EFFECT, {**self._effect(path, name, number), "result": json_text(result)})
+        text = json_text(result, rows_text(result) if "rows" in result else None)
+        self._execute.later(_KEEP_EFFECT, {**self._effect(path, name, number), "result": text})
 
     def enqueue(self, requests: Sequence[Request]) -> Sequence[Enqueued]:
         return enqueue_in(self._execute, self._database, requests)

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from msgspec import MsgspecError
-from msgspec.json import Decoder
+from msgspec.json import Decoder, Encoder
 
 from flo.engine.executions import DeadReason, Execution, ExecutionState, LogLine, StepRecord, StepState
 from flo.engine.jobs import Wait
@@ -17,6 +17,8 @@ from flo.engine.values import Json, dump, storable
 
 _DECODER: Final = Decoder()
 """Gives what ``json.loads`` gives, in a tenth of the time."""
+
+_ENCODER: Final = Encoder()
 
 _ESCAPED: Final = re.compile(r"(\\\\)|\\u0000")
 """How U+0000 is written in JSON; a backslash before ``u0000`` is an escaped one itself."""
@@ -177,6 +179,15 @@ def json_text(value: Json, text: str | None = None) -> str:
     """JSON as it is stored: what no database can hold is replaced. ``text`` is that of ``value``, where it is known."""
     text = storable(dump(value) if text is None else text)
     return _ESCAPED.sub(lambda found: found[1] or "\ufffd", text) if "\\u0000" in text else text
+
+
+def rows_text(result: Json) -> str | None:
+    """JSON of what holds rows as the store gave them, in a fifth of the time: nothing in them is refused, or would be
+    read back as something else. None where some of it has to be written with care."""
+    try:
+        return _ENCODER.encode(result).decode()
+    except (MsgspecError, TypeError, ValueError, RecursionError):
+        return None
 
 
 def json_or_null(value: Json) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -14,6 +13,7 @@ from flo.engine.stores.filters import Condition, matches
 from flo.engine.stores.limits import check_name, check_ttl, expiry, stored_text
 from flo.engine.stores.ordering import Order, Position, read_cursor
 from flo.engine.stores.selection import Numbered, page, select
+from flo.engine.stores.sql_rows import read_json
 from flo.engine.stores.sqlite_database import Joined, SqliteDatabase, Transaction
 from flo.engine.stores.sqlite_narrowing import COLUMNS, Narrowed, from_place, in_order, narrow
 from flo.engine.values import Json
@@ -69,7 +69,7 @@ class SqliteData:
             expires_at = expiry(execute.now, ttl)
             _put(execute, held, table, key, text, status, expires_at)
             created_at = execute.now if held is None else held[1].created_at
-            return Stored(Row(key, json.loads(text), created_at, execute.now, expires_at), created=held is None)
+            return Stored(Row(key, read_json(text), created_at, execute.now, expires_at), created=held is None)
 
         return self._database.write(work)
 
@@ -165,7 +165,7 @@ class SqliteData:
                 value = apply({}, changes, now)
                 text = stored_text(table, key, value)
                 _put(execute, None, table, key, text, status_of(value), None)
-                return Updated(True, Row(key, json.loads(text), now, now))
+                return Updated(True, Row(key, read_json(text), now, now))
             number, row = held
             if not matches(where, row, now):
                 return Updated(False, row, "guard")
@@ -237,7 +237,7 @@ def _row(columns: tuple[Any, ...]) -> Numbered:
     number, key, value, created_at, updated_at, expires_at, claim_count = columns
     instant = datetime.fromisoformat
     ends = None if expires_at is None else instant(expires_at)
-    return number, Row(key, json.loads(value), instant(created_at), instant(updated_at), ends, claim_count)
+    return number, Row(key, read_json(value), instant(created_at), instant(updated_at), ends, claim_count)
 
 
 def _ended(row: Row, now: datetime) -> bool:
@@ -292,7 +292,7 @@ def _change(execute: Transaction, table: str, rows: Sequence[tuple[int, Row, Jso
     for number, row, value, claim_count in rows:
         text = stored_text(table, row.key, value)
         written.append({"seq": number, "value": text, "status": status_of(value), "claim_count": claim_count})
-        changed.append(Row(row.key, json.loads(text), row.created_at, execute.now, row.expires_at, claim_count))
+        changed.append(Row(row.key, read_json(text), row.created_at, execute.now, row.expires_at, claim_count))
     execute.many(_CHANGE, written)
     return changed
 

@@ -20,6 +20,7 @@ from flo.engine.jobs import (
 from flo.engine.stores.filters import EVERY
 from flo.engine.stores.queueing import Owned
 from flo.engine.stores.store import Store
+from flo.engine.values import Json, JsonObject
 from flo.testing import FrozenClock
 
 from .jobs import (
@@ -75,6 +76,25 @@ def test_a_transaction_commits_all_that_it_did(store: Store, clock: FrozenClock)
     clock.forward(LEASE)
     second = claimed_one(store, worker="w2")
     assert (second.variables, second.tolerated, second.last_line, second.begun) == ({"v": 1}, 2, 1, True)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [2**70, -(2**64), 1e16, 1e-7, -0.0, 100.0, "\u2028 é \U0001f600", {"nested": [None, True, {"n": 1}]}, {"": ""}],
+)
+def test_rows_that_are_kept_come_back_as_they_were(store: Store, value: Json) -> None:
+    kept: JsonObject = {"rows": [{"key": "a", "value": value, "claimCount": 1}]}
+    delivery = held(store)
+    store.queue.own(delivery.hold, lambda owned: owned.keep_effect("a", "claim:t:", 0, kept))
+    assert repr(store.queue.own(delivery.hold, lambda owned: owned.effect("a", "claim:t:", 0))) == repr(kept)
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\ud800b"])
+def test_what_no_database_holds_is_replaced_in_rows_that_are_kept(store: Store, text: str) -> None:
+    delivery = held(store)
+    store.queue.own(delivery.hold, lambda owned: owned.keep_effect("a", "claim:t:", 0, {"rows": [text]}))
+    kept = store.queue.own(delivery.hold, lambda owned: owned.effect("a", "claim:t:", 0))
+    assert kept == {"rows": ["a\ufffdb"]}
 
 
 def test_what_work_raises_undoes_all_that_it_did(store: Store, clock: FrozenClock) -> None:

@@ -6,6 +6,7 @@ execution that is delivered again finds the past whole, up to some instant, in e
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -51,14 +52,11 @@ class Journal:
         self.sealed = False
         self.on_lost = on_lost
         self.writing = Writing(queue, hold, clock)
-        self._last_line = last_line
-        self._numbering = threading.Lock()
+        self._numbers = itertools.count(last_line + 1)
 
     def number(self) -> int:
         """The number of the next log line."""
-        with self._numbering:
-            self._last_line += 1
-            return self._last_line
+        return next(self._numbers)
 
     def seal(self) -> None:
         """Take nothing more: what a step that was given up may still say comes too late."""

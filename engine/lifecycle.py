@@ -200,7 +200,10 @@ class Runner:
 
     def _timeout(self, execution: Execution, workflow: Workflow, timeout_ms: float | None) -> float | None:
         """Seconds that this delivery has, by its timeouts and by the deadline of its execution."""
-        bounds = [milliseconds / 1000 for milliseconds in (timeout_ms, workflow.options.timeout_ms) if milliseconds]
+        own = workflow.options.timeout_ms
+        if timeout_ms is None and own is None and execution.deadline is None:
+            return None
+        bounds = [milliseconds / 1000 for milliseconds in (timeout_ms, own) if milliseconds]
         if execution.deadline is not None:
             now = patiently(self.clock, "read the clock", lambda doubt: self.store.data.now())
             bounds.append(max((execution.deadline - now).total_seconds(), 0.0))

@@ -122,6 +122,8 @@ class Renewer:
 
     def let_go(self, holder: str) -> None:
         """Stop renewing what ``holder`` claimed: its execution has ended."""
+        if holder not in self._rows:  # which is what most of them have
+            return
         with self._lock:
             if numbers := self._rows.pop(holder, None):
                 self._forget(numbers)

@@ -4,10 +4,10 @@ definition that an execution keeps becomes a workflow again."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from flo.engine.checking.input_schema import input_violations
 from flo.engine.checking.load import check_input, load
@@ -76,10 +76,10 @@ class Requests:
         if execution.handler is None:
             source = f"the definition of execution {execution.id}"
             return self.compiled(execution.definition, execution.digest, source)
-        step_type, fields = self.registry[execution.handler], tuple(execution.input)
+        fields = tuple(execution.input)
         key = execution.handler, execution.digest, fields
         if (held := self._compiled.get(key)) is None:
-            held = _job(step_type, execution, fields)
+            held = _job(self.registry[execution.handler], execution, fields)
             self._keep(key, held)
         return held
 
@@ -278,9 +278,7 @@ class _Given:
     constant: Final = False
 
     def resolve(self, scope: Scope, on_missing: OnMissing) -> Json:
-        initial = scope.root("initial")
-        assert isinstance(initial, Mapping)
-        return initial[self.key]
+        return cast(JsonObject, scope.root("initial"))[self.key]
 
 
 def _misfits(step_type: StepType, given: JsonObject) -> str:

@@ -7,6 +7,7 @@ and each is made alone: so nobody's write is lost by another's failure, and work
 from __future__ import annotations
 
 import contextvars
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -101,7 +102,7 @@ class Writing:
     def __init__(self, queue: QueueStore, hold: Hold, clock: Clock) -> None:
         self._queue, self._hold, self._clock = queue, hold, clock
         self._joining: Joining[Write[Any]] = Joining()
-        self._apart_until = clock.monotonic()
+        self._apart_until = -math.inf
         self._threads: set[int] = set()
         self._state_is_written = threading.Lock()
         """Held while variables are written, so that the newer ones come later."""

@@ -80,8 +80,10 @@ def _holds(word: str, wanted: Any, value: Any, schema: JsonObject, root: JsonObj
 
 def _holds_of_any(word: str, wanted: Any, value: Any, schema: JsonObject, root: JsonObject) -> bool:
     match word:
+        case "type" if isinstance(wanted, str):
+            return is_kind(wanted, value)
         case "type":
-            return any(is_kind(name, value) for name in ([wanted] if isinstance(wanted, str) else wanted))
+            return any(is_kind(name, value) for name in wanted)
         case "enum" if all(choice is None or isinstance(choice, str) for choice in wanted):
             return value in wanted
         case "pattern":

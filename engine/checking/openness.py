@@ -45,6 +45,7 @@ class OpenList(list[Any]):
 
 
 Holder = Open | OpenText | OpenObject | OpenList
+_HOLDERS: Final = frozenset({Open, OpenText, OpenObject, OpenList})
 
 _PYTHON: Final[Mapping[str, type | tuple[type, ...]]] = {
     "null": type(None),
@@ -135,15 +136,15 @@ def _kind_check(name: str) -> Callable[[Any, Any], bool]:
 
 def passed_over(word: str, wanted: Any, value: Any) -> bool:
     """Say whether a keyword, which wants ``wanted``, has to leave a value alone, as that is open; it is noted then."""
+    if type(value) not in _HOLDERS:
+        return False
     match value:
         case Open():
             over = word not in _TRANSPARENT
         case OpenText():
             over = word in _ABOUT_TEXT
-        case OpenObject() | OpenList():
-            over = word in _ABOUT_THE_WHOLE and not (word == "not" and about_presence(wanted))
         case _:
-            return False
+            over = word in _ABOUT_THE_WHOLE and not (word == "not" and about_presence(wanted))
     value.asked = value.asked or over
     return over
 

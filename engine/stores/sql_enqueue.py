@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from flo.engine.errors import StoreUnavailable
-from flo.engine.executions import Execution, ExecutionState
+from flo.engine.executions import Execution, ExecutionState, changed
 from flo.engine.faults import reach
 from flo.engine.jobs import Delivery, Enqueued, Hold, KeyConflict, Request
 from flo.engine.stores import arrivals
@@ -28,6 +26,7 @@ from flo.engine.stores.sql_rows import (
     execution_of,
     execution_values,
     json_text,
+    read_json,
 )
 
 _KEYS_LOCK: Final = 0x666C6F6B
@@ -106,7 +105,7 @@ def start(database: Database, request: Request, worker: str, lease: timedelta) -
             (row,) = execute(f"SELECT {EXECUTION} {FROM_EXECUTIONS} WHERE e.id = :id", {"id": found[0]})
             return execution_of(database, row)
         now = clock(database, execute)
-        execution = replace(new_execution(request, now, _depths(execute, database, [request])), queue=None)
+        execution = changed(new_execution(request, now, _depths(execute, database, [request])), queue=None)
         full = _is_full(execute, request)
         if full and request.when_full == "queue":
             return None
@@ -126,7 +125,7 @@ def insert_held(
 ) -> Delivery:
     """Store an execution that runs from the beginning."""
     until = now + lease
-    running = replace(
+    running = changed(
         execution,
         state=ExecutionState.RUNNING,
         run_at=now,
@@ -162,7 +161,7 @@ def define(execute: Execute, digest: str, definition: str) -> None:
 
 def _as_stored(execution: Execution) -> Execution:
     """A new execution as it will be read."""
-    return replace(execution, input=json.loads(json_text(execution.input)))
+    return changed(execution, input=read_json(json_text(execution.input)))
 
 
 def _define(execute: Execute, requests: Iterable[Request]) -> None:

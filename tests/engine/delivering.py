@@ -243,6 +243,10 @@ def loop(step_id: str, items: Any, *steps: Any, **fields: Any) -> dict[str, Any]
     return step(step_id, "core.for-each", {"items": items, "steps": list(steps), **fields})
 
 
+def echo(step_id: str, _input: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+    return step(step_id, "test.echo", _input, **fields)
+
+
 def fail(step_id: str, **fields: Any) -> dict[str, Any]:
     return step(step_id, "core.fail", {"message": "broken"}, **fields)
 

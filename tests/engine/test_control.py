@@ -9,13 +9,7 @@ import pytest
 from flo.engine.events import LoopAdvanced, StepEnded
 from flo.engine.executions import ExecutionState
 
-
-def echo(step_id: str, _input: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
-    return {"stepId": step_id, "stepType": "test.echo", "input": _input or {}, **fields}
-
-
-def fail(step_id: str, **fields: Any) -> dict[str, Any]:
-    return {"stepId": step_id, "stepType": "core.fail", "input": {"message": "broken"}, **fields}
+from .delivering import echo, fail
 
 
 def for_each(step_id: str, items: Any, steps: list[Any], **more: Any) -> dict[str, Any]:

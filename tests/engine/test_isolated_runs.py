@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from flo.engine import app
@@ -118,3 +122,14 @@ def test_iterations_at_once_have_a_process_each(memory: app.Flo, gate: Gate) -> 
     records = memory.executions.iterations(result.execution_id, "l", start=0, limit=4)
     assert len(records) == 4
     assert len({pid for _, pid in came}) == 4
+
+
+def test_an_engine_that_is_killed_takes_its_processes_along(gate: Gate) -> None:
+    engine = subprocess.Popen([sys.executable, SOURCE, gate.path])
+    try:
+        connection, pid = gate.come()
+        assert psutil.Process(pid).ppid() == engine.pid
+    finally:
+        engine.kill()
+    assert connection.recv(1) == b""
+    assert engine.wait(PATIENCE) == -signal.SIGKILL

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -19,7 +17,6 @@ import pytest
 from flo.engine.clock import SystemClock
 from flo.engine.errors import RunCancelled, StepFailed, StoreUnavailable, ValueRefused
 from flo.engine.executions import ExecutionState
-from flo.engine.isolation.frames import packed, unpacked
 from flo.engine.isolation.output import MAX_LINE_BYTES, MAX_LINES
 from flo.engine.isolation.steps import IsolatedSteps
 from flo.engine.jobs import LeaseLost
@@ -27,7 +24,6 @@ from flo.engine.registry import load_source
 from flo.engine.secrecy import Secret
 from flo.engine.step import Engine, Outcome, RunReturned, StepCall, Suspended
 from flo.engine.stores.memory import MemoryStore
-from flo.engine.values import Json, LazyList
 from flo.testing import FrozenClock
 
 from .isolating import PATIENCE, SOURCE, Gate, Given
@@ -391,28 +387,3 @@ def test_closing_ends_every_process(call: StepCall, gate: Gate) -> None:
     assert kept["pid"] in [pid for _, pid in came]
     with pytest.raises(RunCancelled, match="the engine was closed"):
         steps.run(TYPES["isolated.give"], call, {})
-
-
-def test_an_engine_that_is_killed_takes_its_processes_along(gate: Gate) -> None:
-    engine = subprocess.Popen([sys.executable, SOURCE, gate.path])
-    try:
-        connection, pid = gate.come()
-        assert psutil.Process(pid).ppid() == engine.pid
-    finally:
-        engine.kill()
-    assert connection.recv(1) == b""
-    assert engine.wait(PATIENCE) == -signal.SIGKILL
-
-
-def test_lists_that_lie_in_the_store_are_read_for_the_process() -> None:
-    class Stored(LazyList):
-        def __len__(self) -> int:
-            return 2
-
-        def item(self, index: int) -> Json:
-            held: list[Json] = [{"index": 0}, Secret("x")]
-            return held[index]
-
-    received = unpacked(packed({"items": Stored()}))
-    assert received == {"items": [{"index": 0}, "x"]}
-    assert [type(held) for held in (received["items"], received["items"][1])] == [list, Secret]

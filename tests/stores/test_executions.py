@@ -3,65 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from flo.engine.executions import MOVES, Execution, ExecutionState, IllegalMove, LogLine, StepRecord, StepState
+from flo.engine.executions import MOVES, ExecutionState, IllegalMove, StepState
 from flo.engine.jobs import Again, DeadReason, Ended, Entries, LeaseLost, Parked, Released, Wait
 from flo.engine.stores.store import Store
-from flo.engine.values import new_id
 from flo.testing import FrozenClock
 
+from .executing import DOCUMENT, MOMENT, SECOND, execution, iteration, line, record
 from .jobs import at_once, claimed_one, enqueued, found, recorded, started, waiting
-
-DOCUMENT = '{"steps": [], "pi": 3.140}'
-DIGEST = hashlib.sha256(DOCUMENT.encode()).hexdigest()
-MOMENT = datetime(2026, 1, 1, 10, 0, 0, 123456, tzinfo=UTC)
-SECOND = timedelta(seconds=1)
-
-
-def execution(**changes: Any) -> Execution:
-    """An execution with all that a store adds to it by itself."""
-    identity = changes.get("id", new_id())
-    made = Execution(
-        id=identity,
-        workflow="greet",
-        version=3,
-        digest=DIGEST,
-        definition=DOCUMENT,
-        input={"name": "Ada", "big": 2**70, "whole": 1.0},
-        state=ExecutionState.REJECTED,
-        created_at=MOMENT,
-        run_at=MOMENT,
-        finished_at=MOMENT,
-        root_id=identity,
-    )
-    return dataclasses.replace(made, **changes)
-
-
-def record(execution_id: str, path: str, **changes: object) -> StepRecord:
-    made = StepRecord(
-        execution_id=execution_id,
-        path=path,
-        step_id=path.rsplit(".", 1)[-1],
-        step_type="core.log",
-        state=StepState.SUCCESS,
-        started_at=MOMENT,
-        duration_ms=1.25,
-    )
-    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
-
-
-def iteration(execution_id: str, index: int) -> StepRecord:
-    return record(execution_id, f"each[{index}]", loop="each", index=index, output={"n": index})
-
-
-def line(execution_id: str, number: int, message: str = "hello", **changes: Any) -> LogLine:
-    made = LogLine(execution_id, MOMENT, "info", message, "greet", {"n": 1}, number)
-    return dataclasses.replace(made, **changes)
 
 
 def test_an_execution_comes_back_as_it_was_stored(store: Store) -> None:
@@ -288,74 +241,6 @@ def test_iterations_come_in_pages_by_their_index(store: Store) -> None:
     assert page(0, 3) == [0, 1, 2]
     assert page(3, 100) == [3, 4, 5]
     assert page(6, 100) == []
-
-
-LOOPS = (
-    ("first", None, None, StepState.SUCCESS),
-    ("each[0].a", None, None, StepState.SUCCESS),
-    ("each[0].in[0].x", None, None, StepState.SUCCESS),
-    ("each[0].in[0]", "each[0].in", 0, StepState.SUCCESS),
-    ("each[0].in", None, None, StepState.SUCCESS),
-    ("each[0]", "each", 0, StepState.SUCCESS),
-    ("each[10].a", None, None, StepState.FAILED),
-    ("each[10]", "each", 10, StepState.FAILED),
-    ("each[1].b", None, None, StepState.SUCCESS),
-    ("each[1].a", None, None, StepState.SUCCESS),
-    ("each[2]", "each", 2, StepState.SKIPPED),
-    ("each[3].in[7].x", None, None, StepState.FAILED),
-    ("each", None, None, StepState.SUCCESS),
-    ("each-more[0].a", None, None, StepState.SUCCESS),
-    ("each2", None, None, StepState.FAILED),
-    ("Zoë", None, None, StepState.SUCCESS),
-)
-"""Paths of loops in loops, in the order of storing: a loop's name begins another's, an index another index."""
-
-
-@pytest.fixture
-def looped(store: Store) -> str:
-    """The id of an execution with the records of ``LOOPS``; another one has some more."""
-    hold, other = started(store).hold, started(store).hold
-    records = [record(hold.execution_id, path, loop=loop, index=at, state=state) for path, loop, at, state in LOOPS]
-    recorded(store, hold, Entries(records))
-    recorded(store, other, Entries([record(other.execution_id, path) for path in ("alien", "each[5].a")]))
-    return hold.execution_id
-
-
-@pytest.mark.parametrize(
-    ("prefix", "paths"),
-    [
-        ("", ["first", "each", "each2", "Zoë"]),
-        ("each[0].", ["each[0].a", "each[0].in"]),
-        ("each[1].", ["each[1].b", "each[1].a"]),
-        ("each[10].", ["each[10].a"]),
-        ("each[0].in[0].", ["each[0].in[0].x"]),
-        ("each[2].", []),
-        ("each[3].", []),
-    ],
-)
-def test_the_checkpoints_of_a_frame_are_its_own_steps(store: Store, looped: str, prefix: str, paths: list[str]) -> None:
-    assert [one.path for one in store.executions.checkpoints(looped, prefix)] == paths
-
-
-def test_the_iterations_of_a_loop_are_known_by_their_index(store: Store, looped: str) -> None:
-    assert store.executions.iteration_states(looped, "each") == {
-        0: StepState.SUCCESS,
-        2: StepState.SKIPPED,
-        10: StepState.FAILED,
-    }
-    assert store.executions.iteration_states(looped, "each[0].in") == {0: StepState.SUCCESS}
-    assert store.executions.iteration_states(looped, "ea") == {}
-
-
-def test_begun_are_the_iterations_that_have_a_step(store: Store, looped: str) -> None:
-    begun = [store.executions.begun(looped, loop) for loop in ("each", "each[0].in", "each-more", "ea")]
-    assert begun == [{0, 1, 3, 10}, {0}, {0}, set()]
-
-
-def test_the_first_failures_are_those_of_steps(store: Store, looped: str) -> None:
-    failures = ["each[10].a", "each[3].in[7].x", "each2"]
-    assert [one.path for one in store.executions.failures(looped)] == failures
-    assert [one.path for one in store.executions.failures(looped, limit=2)] == failures[:2]
 
 
 def test_log_lines_come_by_their_number(store: Store) -> None:

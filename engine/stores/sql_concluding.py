@@ -77,7 +77,18 @@ def conclude(
     entries: Entries = NOTHING,
     of: Execution | None = None,
 ) -> Execution:
-    """As ``QueueStore.conclude``."""
+    """As ``QueueStore.conclude``. An end mostly needs no lock first, as one of many."""
+    if isinstance(conclusion, Ended) and of is not None:
+        check_end(hold.execution_id, conclusion)
+        ended = _end_together(database, {hold.execution_id: Ending(hold, conclusion, entries, of)})
+        if ended:
+            return ended[hold.execution_id]
+    return _conclude_locked(database, hold, conclusion, entries, of)
+
+
+def _conclude_locked(
+    database: Database, hold: Hold, conclusion: Conclusion, entries: Entries, of: Execution | None
+) -> Execution:
     ends = isinstance(conclusion, Ended)
 
     def write(entries: Entries) -> Execution:
@@ -137,7 +148,7 @@ def _end_together(database: Database, endings: Mapping[str, Ending]) -> Mapping[
 
 def _end_alone(database: Database, ending: Ending) -> Execution | LeaseLost | StoreError:
     try:
-        return conclude(database, ending.hold, ending.ended, ending.entries, ending.of)
+        return _conclude_locked(database, ending.hold, ending.ended, ending.entries, ending.of)
     except StoreUnavailable:
         raise
     except (LeaseLost, StoreError) as error:

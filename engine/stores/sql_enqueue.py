@@ -138,7 +138,7 @@ def insert_held(
         deliveries=1,
     )
     hold = Hold(execution.id, new_token(), 1, worker)
-    execute(INSERT_EXECUTION, execution_values(running, token=hold.token, identity=identity))
+    execute.later(INSERT_EXECUTION, execution_values(running, token=hold.token, identity=identity))
     return Delivery(_as_stored(running), hold)
 
 

@@ -1,9 +1,9 @@
 """How executions end, one or many in a transaction, in SQL that both dialects accept.
 
-On PostgreSQL a transaction that ends many waits for nothing that another such has locked: what somebody works on at
-the moment is passed by, to be ended by itself, and so is what has unfinished parts. It only waits for those that are
-suspended, in the order of their ids; where somebody cancels one of them at that moment, PostgreSQL lets one of the two
-try again.
+On PostgreSQL a transaction that locks nothing first, as those do that end many, waits for nothing that another such has
+locked: what somebody works on at the moment is passed by, to be ended by itself, and so is what has unfinished parts.
+It only waits for those that are suspended, in the order of their ids; where somebody cancels one of them at that
+moment, PostgreSQL lets one of the two try again.
 """
 
 from __future__ import annotations

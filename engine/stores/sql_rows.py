@@ -186,7 +186,7 @@ def rows_text(result: Json) -> str | None:
     read back as something else. None where some of it has to be written with care."""
     try:
         return _ENCODER.encode(result).decode()
-    except (MsgspecError, TypeError, ValueError, RecursionError):
+    except (MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
         return None
 
 

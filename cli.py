@@ -12,6 +12,7 @@ from typing import Final
 
 import click
 
+from flo.engine.commands.garbage import collect_late
 from flo.engine.commands.output import ReaderGone, error, flush, note, speak_utf8
 from flo.engine.commands.tree import flo
 from flo.engine.errors import ExpressionInvalid, FloError, StepFailed
@@ -21,14 +22,10 @@ BROKEN_PIPE: Final = 141
 
 INTERRUPTED: Final = 130
 
-_OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
-"""So many more objects have to live before Python looks for cycles among them; its own number is 700. A command has
-made 30,000 when its work begins, nearly all by imports: to look through them finds nothing. Workers choose less."""
-
 
 def main() -> None:
     """The program."""
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    collect_late()
     speak_utf8()
     code = call(sys.argv[1:])
     with suppress(ReaderGone, FloError):  # what an error left in the buffer

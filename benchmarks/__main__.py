@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from time import monotonic
 from typing import Final
 
@@ -74,8 +75,9 @@ def main() -> None:
     with serving(given.postgres) as server:
         measured_on = environment(server.postgres, peers)
         ground = Ground(server, QUICK if given.quick else FULL, peers)
-        for name in given.parts or AIMS:
-            lines.extend(_measured(name, parts[name], ground))
+        with suppress(KeyboardInterrupt):  # what was measured by then is printed
+            for name in given.parts or AIMS:
+                lines.extend(_measured(name, parts[name], ground))
     if given.json:
         sys.stdout.write(json.dumps(as_json(measured_on, lines), ensure_ascii=False, indent=2) + "\n")
     else:

@@ -10,7 +10,7 @@ from benchmarks import tables
 from benchmarks.contestant import Taken
 from benchmarks.own import steps
 from flo.engine import app
-from flo.engine.commands.services import collect_rarely
+from flo.engine.commands.garbage import collect_rarely
 from flo.engine.events import ClaimEnded, Event
 from flo.engine.jobs import JobOptions
 from flo.engine.values import JsonObject

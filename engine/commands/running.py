@@ -15,6 +15,7 @@ import click
 from flo.engine.app import Flo
 from flo.engine.attended import RunResult
 from flo.engine.commands.announcements import EventPrinter
+from flo.engine.commands.garbage import collect_rarely
 from flo.engine.commands.options import duration
 from flo.engine.commands.output import ReaderGone, error, flush, note, print_json, steps_print_aside, warn
 from flo.engine.commands.progress import Progress
@@ -72,6 +73,7 @@ class Foreground:
         """Run ``work``, and give the exit code. ``named``: the call named the store, so that who reads on has to name
         it again."""
         manner = self._manner
+        collect_rarely()
         with closing(self._progress), Stop(self._progress.say) as stop, steps_print_aside():
             result = work(stop.asked, None if manner.timeout is None else manner.timeout.total_seconds() * 1000)
         self._print(result)

@@ -9,11 +9,11 @@ from typing import Final
 import click
 
 from flo.engine import app
+from flo.engine.commands.garbage import collect_rarely
 from flo.engine.commands.options import json_option, steps_option, store_option
 from flo.engine.commands.output import print_json, steps_print_aside
 from flo.engine.commands.services import (
     Lines,
-    collect_rarely,
     concurrency_option,
     grace_option,
     lease_option,

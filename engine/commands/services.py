@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import threading
 from datetime import timedelta
@@ -20,15 +19,6 @@ from flo.engine.opening import DEFAULT_URL
 from flo.engine.triggers import Firing, Trigger
 
 _SHORTEST_LEASE: Final = timedelta(seconds=1)
-
-_OBJECTS_BETWEEN_COLLECTIONS: Final = 20_000
-"""So many more objects have to live before Python looks for cycles among them; its own number is 700."""
-
-
-def collect_rarely() -> None:
-    """Look for garbage less often, in a process that runs executions: they leave no cycles, and what many of them hold
-    at the same moment is looked through again and again, for a fifth of the processor's time."""
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
 
 
 def lease(value: str) -> timedelta:

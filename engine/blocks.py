@@ -27,7 +27,7 @@ def run_block(frame: Frame, block: Block, run_step: RunStep, skip_step: SkipStep
         return
     steps, at, bets, skipping = block.steps, 0, frame.bet is None and not frame.run.again, False
     while at < len(steps):
-        if bets and not skipping and (many := block.sharing[at]):
+        if bets and not skipping and (many := block.together[at]):
             shared = share_steps(frame, steps[at : at + many], run_step)
             bets = shared > 0
             at += shared
@@ -98,7 +98,7 @@ def run_graph(
 def _start(
     frame: Frame, step: Step, at: int, run_step: RunStep, results: SimpleQueue[tuple[int, Frame, End | BaseException]]
 ) -> None:
-    """Run a step in a thread of its own."""
+    """Run a step in another thread."""
 
     def body() -> None:
         try:

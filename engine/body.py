@@ -39,7 +39,7 @@ class Body:
     def run(
         self, *, timeout_seconds: float | None, grace_seconds: float, look: Callable[[], float | None] | None = None
     ) -> None:
-        """Work in a thread of its own, until that is done or given up.
+        """Work in another thread, until that is done or given up.
 
         ``look`` is called now and then, in the thread that watches; it gives the seconds until it wants to be called
         again.

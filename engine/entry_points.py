@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from importlib.machinery import PathFinder
 from typing import Final
 
+from flo.engine.errors import FloError, worded
+
 _SEPARATORS: Final = re.compile(r"[_.]+")
 
 
@@ -16,14 +18,19 @@ def entry_points(group: str) -> Sequence[str]:
     """The values of a group, ``module`` or ``module:attribute``, in the order of ``sys.path``.
 
     To look into its folders takes a tenth of the time that the import of ``importlib.metadata`` does. That is asked
-    where they do not say all: of archives, eggs, finders of others, and names or files that are no proper ones.
+    where they do not say all: of archives, eggs, finders of others, and names or files that are no proper ones. Raises
+    ``FloError`` where it cannot read them.
     """
     try:
         return _in_folders(group)
     except _Unsure:
         from importlib import metadata
 
-        return [entry.value for entry in metadata.entry_points(group=group)]
+        try:
+            return [entry.value for entry in metadata.entry_points(group=group)]
+        except Exception as error:  # of a file that is damaged, which it does not name
+            said = f"an entry_points.txt among the installed distributions is damaged: {worded(error)}"
+            raise FloError(f"{said}; without it nobody can say which step types there are") from error
 
 
 class _Unsure(Exception):

@@ -20,7 +20,7 @@ from flo.engine.executions import Execution, ExecutionState
 from flo.engine.frozen import frozen
 from flo.engine.jobs import Delivery, Hold
 from flo.engine.lifecycle import Told
-from flo.engine.pace import MOST_AHEAD, Pace
+from flo.engine.pace import Pace
 from flo.engine.renewal import Renewer
 from flo.engine.values import JsonObject
 
@@ -229,10 +229,8 @@ class Slots:
         ending = len(self._taken) - len(self._running) - len(self._waiting)
         if ending >= MOST_ENDING:
             return 0, 0
-        if not free and 2 * len(self._waiting) > MOST_AHEAD:  # few claims that take many each
-            return 0, 0
         wanted = self._pace.wanted([slot.since for slot in self._running.values()])
-        if not free and 2 * len(self._waiting) > wanted:
+        if not free and 2 * len(self._waiting) > wanted:  # few claims that take many each
             return 0, 0
         return free, max(wanted - len(self._waiting) - free, 0)
 

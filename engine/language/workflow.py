@@ -102,16 +102,16 @@ class Recheck(Protocol):
 @frozen
 class Block:
     """A list of steps. ``needs`` gives for each step the positions of those it waits for; ``plain`` says that it is
-    sequential. ``sharing`` gives for each step how many from it on may share a transaction: 0 where they would not make
-    several."""
+    sequential. ``together`` gives for each step how many from it on may share a transaction, 0 where they would not
+    make several."""
 
     steps: tuple[Step, ...]
     needs: tuple[tuple[int, ...], ...]
     plain: bool
-    sharing: tuple[int, ...] = field(init=False)
+    together: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sharing", _sharing(self.steps))
+        object.__setattr__(self, "together", _together(self.steps))
 
     @property
     def shares(self) -> bool:
@@ -119,7 +119,7 @@ class Block:
         return self.plain and all(step.shares for step in self.steps)
 
 
-def _sharing(steps: Sequence[Step]) -> tuple[int, ...]:
+def _together(steps: Sequence[Step]) -> tuple[int, ...]:
     given: list[int] = []
     following = commits = 0
     for step in reversed(steps):

@@ -100,13 +100,13 @@ class Registry:
         return self._sources.get(canonical(name)) or _origin(self[name])
 
     def __getitem__(self, name: str) -> StepType:
-        try:
-            return self._by_name[canonical(name)]
-        except KeyError:
-            raise NotFound("step type", name, self) from None
+        found = self._by_name.get(name) or self._by_name.get(canonical(name))  # mostly it is spelled so
+        if found is None:
+            raise NotFound("step type", name, self)
+        return found
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and canonical(name) in self._by_name
+        return isinstance(name, str) and (name in self._by_name or canonical(name) in self._by_name)
 
     def __iter__(self) -> Iterator[str]:
         return (step_type.name for step_type in self._by_name.values())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from flo.engine.values import Json, JsonObject, Place
+from flo.engine.values import OBJECT, Json, JsonObject, Place
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -53,8 +53,8 @@ _PYTHON: Final[Mapping[str, type | tuple[type, ...]]] = {
     "integer": int,
     "number": (int, float),
     "string": str,
-    "array": Sequence,
-    "object": Mapping,
+    "array": (list, Sequence),  # the first one is known at once
+    "object": OBJECT,
 }
 
 _ABOUT_THE_WHOLE: Final = ("enum", "const", "uniqueItems", "contains", "not", "if", "unevaluatedItems")

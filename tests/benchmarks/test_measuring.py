@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -146,3 +148,24 @@ def test_a_part_that_is_unknown_is_refused_with_the_names_of_all(tmp_path: Path)
     run = subprocess.run([sys.executable, "-m", "benchmarks", "dance"], capture_output=True, text=True, check=False)
     assert run.returncode == 2
     assert "there is no part dance; there are claims, drain, workflows, dispatcher" in run.stderr
+
+
+def test_what_was_measured_before_an_interrupt_is_printed(
+    lines: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = import_module("benchmarks.__main__")
+
+    def part(ground: Any) -> Iterator[Any]:
+        yield lines.Line("start", "none", "python", (70.0,), "ms more")
+        raise KeyboardInterrupt
+
+    def never(ground: Any) -> Iterator[Any]:
+        raise AssertionError("a part began after the interrupt")
+
+    monkeypatch.setattr(program, "serving", lambda url: nullcontext(SimpleNamespace(postgres="")))
+    monkeypatch.setattr(program, "environment", lambda *_: {})
+    monkeypatch.setattr(program, "AIMS", {"claims": part, "drain": never})
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--json", "--no-peers"])
+    program.main()
+    [line] = json.loads(capsys.readouterr().out)["lines"]
+    assert (line["what"], line["figure"]) == ("start", 70.0)

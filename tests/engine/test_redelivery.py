@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from flo.engine.executions import ExecutionState, StepState
 from flo.engine.jobs import LEASE
 from flo.engine.journal import BATCH
+from flo.engine.step import StepCall
 from flo.engine.stores.filters import EVERY
+from flo.engine.values import JsonObject
 
 from .delivering import House, Owner, act, fail, failing, loop, step
 
@@ -298,7 +301,13 @@ def test_a_graph_goes_on_with_what_is_left(house: House) -> None:
 
 
 def test_what_a_failed_step_made_a_graph_skip_stays_skipped(house: House) -> None:
-    house.acts["a"] = failing(1)
+    def once_a_is_stored(call: StepCall, given: JsonObject) -> JsonObject:
+        until = time.monotonic() + 30
+        while "a" not in house.records(name):
+            assert time.monotonic() < until
+        return given
+
+    house.acts |= {"a": failing(1), "c": once_a_is_stored}
     name = house.enqueue(
         [act("a", onFailure="skip"), act("b", dependsOn=["a"]), act("c", dependsOn=[]), act("d", dependsOn=["c"])]
     )

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from flo.engine.cancellation import Cancellation
 from flo.engine.errors import RunCancelled, StepFailed, StoreError, worded
@@ -27,6 +27,8 @@ from flo.engine.stores.database import DriverFailed
 from flo.engine.stores.queueing import Owned
 from flo.engine.threads import run_beside
 from flo.engine.values import Json, JsonObject
+
+Value = TypeVar("Value", bound=Json)
 
 ISOLATED_SECONDS: Final = 5.0
 """A process that is ended is waited for so long at most, of the machine's own time."""
@@ -84,13 +86,9 @@ class StepRun:
         """What finds the secrets of the run, and those that the step was given, in what it says."""
         return self.frame.run.vault.net_with(self.secrets)
 
-    def caught(self, output: JsonObject) -> JsonObject:
-        """What its body gave, the secrets in it marked."""
-        return cast(JsonObject, self.net.catch(output)) if self.frame.run.vault.active else output
-
-    def catch(self, value: Json) -> Json:
-        """What it hands to the engine, the secrets in it marked."""
-        return self.net.catch(value)
+    def caught(self, value: Value) -> Value:
+        """What its body gave, or hands to the engine, the secrets in it marked."""
+        return cast(Value, self.net.catch(value)) if self.frame.run.vault.active else value
 
     def log(self, level: str, message: str, data: Json = None) -> None:
         """Write a line to the log, secrets hidden."""
@@ -287,7 +285,7 @@ def _body(
         cancelled=frame.cancellation.event,
         deadline=deadline,
         secrets=run.vault,
-        engine=make_engine(frame, step, work.catch),
+        engine=make_engine(frame, step, work.caught),
     )
     try:
         given = run.isolation.run(work.type, call, resolved) if work.type.isolated else work.type.body(call, resolved)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from flo.engine.values import OBJECT, Json, JsonObject, Place
 
@@ -45,7 +45,7 @@ class OpenList(list[Any]):
 
 
 Holder = Open | OpenText | OpenObject | OpenList
-_HOLDERS: Final = frozenset({Open, OpenText, OpenObject, OpenList})
+_HOLDERS: Final = frozenset(get_args(Holder))
 
 _PYTHON: Final[Mapping[str, type | tuple[type, ...]]] = {
     "null": type(None),

@@ -32,8 +32,8 @@ class Execute(Protocol):
         self, sql: str, values: Values = ..., then: Callable[[list[tuple[Any, ...]]], object] | None = None
     ) -> None:
         """Run one statement whose rows nobody waits for: where the server is far away, it goes there with the next one
-        that is waited for, or with the commit. That it failed is told then. So is what ``then`` raises, which is given
-        the rows before; the transaction is undone, whatever its work makes of that.
+        that is waited for, or with the commit. That it failed is told then, and the transaction is undone, whatever
+        its work makes of that. ``then`` is given the rows by that time, and must not raise.
         """
 
 

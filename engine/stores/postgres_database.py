@@ -121,12 +121,9 @@ class _Transaction:
     def __init__(self, database: PostgresDatabase, session: Session) -> None:
         self._database, self._session = database, session
         self._failure: Exception | None = None
-        self._unheard = False
-        """Whether somebody waits for rows who may object to the commit."""
         session.send(_BEGIN, _NONE)
 
     def __call__(self, sql: str, values: Values = _NONE) -> Rows:
-        self._unheard = False
         try:
             return self._session.ask(*self._database._bound(sql, values))
         except Exception as error:
@@ -134,7 +131,6 @@ class _Transaction:
             raise
 
     def later(self, sql: str, values: Values = _NONE, then: Callable[[Rows], object] | None = None) -> None:
-        self._unheard = self._unheard or then is not None
         self._session.send(*self._database._bound(sql, values), then)
 
     def many(self, sql: str, rows: Sequence[Values]) -> None:
@@ -145,8 +141,6 @@ class _Transaction:
         """Commit. What failed before fails this, whatever was made of it meanwhile."""
         if self._failure is not None:
             raise self._failure
-        if self._unheard:
-            self._session.hear()
         self._session.send(_COMMIT, _NONE)
         self._session.sync()
 

@@ -10,12 +10,17 @@ from psycopg.errors import Diagnostic
 
 from flo.engine.errors import FilterInvalid, FloError, StepFailed, StoreError, StoreFull, StoreUnavailable
 from flo.engine.stores.limits import value_too_large
+from flo.engine.stores.sql_holds import lease_lost
+from flo.engine.stores.sql_rows import read_json
 
 _CHANGE_REFUSED: Final = "FL001"
 """The SQLSTATE with which the functions of schema ``flo`` refuse a change; the detail is its place."""
 
 _VALUE_TOO_LARGE: Final = "FL002"
 """And a value that a change made too large; the message is its row's key, the detail its size."""
+
+_CLAIM_LOST: Final = "FL003"
+"""And the commit of an owner whose claim is lost; the message is its execution, the detail who has that now."""
 
 _CONFLICTS: Final = (pg.DeadlockDetected, pg.SerializationFailure, pg.UniqueViolation)
 """What another session caused, and another try cures. A statement of ours breaks a unique key only in a race."""
@@ -72,6 +77,8 @@ def store_error(error: psycopg.Error, place: str) -> FloError:
         return FilterInvalid(error.diag.message_detail or "set", error.diag.message_primary or "cannot be applied")
     if error.sqlstate == _VALUE_TOO_LARGE:
         return _too_large(error.diag)
+    if error.sqlstate == _CLAIM_LOST:
+        return lease_lost(error.diag.message_primary or "", **read_json(error.diag.message_detail))
     if isinstance(error, pg.DiskFull | pg.OutOfMemory | pg.ConfigurationLimitExceeded):
         return StoreFull(f"{place} is full: {_reason(error)}; free space on the server; nothing was changed")
     if isinstance(error, pg.ProgramLimitExceeded):

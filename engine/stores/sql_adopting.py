@@ -12,9 +12,10 @@ from flo.engine.stores.arrivals import new_token
 from flo.engine.stores.database import Database, Execute
 from flo.engine.stores.sql_deliveries import deliveries_of
 from flo.engine.stores.sql_endings import PARENT_ENDED
-from flo.engine.stores.sql_enqueue import define, insert_held, new_execution
+from flo.engine.stores.sql_enqueue import define, new_execution
 from flo.engine.stores.sql_holds import TURN, Held, lock
 from flo.engine.stores.sql_rows import EXECUTION, FROM_EXECUTIONS, execution_of, read_json
+from flo.engine.stores.sql_starting import insert_held
 
 _FIND: Final = """
 SELECT e.id FROM executions e WHERE e.parent_id = :parent AND e.parent_path = :path AND e.queue = ''

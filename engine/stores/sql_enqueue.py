@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from flo.engine.errors import StoreUnavailable
-from flo.engine.executions import Execution, ExecutionState, changed
+from flo.engine.executions import Execution, ExecutionState
 from flo.engine.faults import reach
-from flo.engine.jobs import Delivery, Enqueued, Hold, KeyConflict, Request
+from flo.engine.jobs import Enqueued, KeyConflict, Request
 from flo.engine.stores import arrivals
-from flo.engine.stores.arrivals import check_batch, new_token, rejected
+from flo.engine.stores.arrivals import check_batch
 from flo.engine.stores.database import Database, Execute
 from flo.engine.stores.sql_holds import clock
 from flo.engine.stores.sql_inserting import Row, insert, row_of
@@ -20,13 +20,6 @@ from flo.engine.stores.sql_lists import listed, one_of
 from flo.engine.stores.sql_queues import notify
 from flo.engine.stores.sql_rows import (
     DEFINE,
-    EXECUTION,
-    FROM_EXECUTIONS,
-    INSERT_EXECUTION,
-    execution_of,
-    execution_values,
-    json_text,
-    read_json,
 )
 
 _KEYS_LOCK: Final = 0x666C6F6B
@@ -41,10 +34,6 @@ SELECT concurrency_key, count(*) FROM executions
 WHERE concurrency_key IS NOT NULL AND finished_at IS NULL AND concurrency_key {keys}
   AND NOT (queue = '' AND state = 'running' AND due_at <= :now)
 GROUP BY concurrency_key
-"""
-_RUNNING: Final = """
-SELECT count(*) FROM executions
-WHERE concurrency_key = :key AND finished_at IS NULL AND state = 'running' AND due_at > :now
 """
 _KEYED: Final = "SELECT name FROM queues WHERE keyed AND name {names}"
 _MARK_KEYED: Final = """
@@ -84,62 +73,13 @@ def enqueue_in(execute: Execute, database: Database, requests: Sequence[Request]
     rejecting = any(request.when_full == "reject" and request.concurrency_key is not None for request in asked)
     if rejecting:
         lock_keys(execute, database)
-    known = _known(execute, database, asked)
+    known = known_by_key(execute, database, asked)
     rows = _rows(execute, database, [one for one in asked if one.key is None or one.key not in known])
     inserted = _insert(execute, database, rows)
     pending = [row for row in rows if row["state"] == ExecutionState.PENDING]
     # workers learn of what is due later, too: they sleep until the next time that they know of
     notify(execute, database.dialect, {row["queue"] for row in pending})
     return _became(requests, {row["id"]: ExecutionState(row["state"]) for row in rows}, known, inserted)
-
-
-def start(database: Database, request: Request, worker: str, lease: timedelta) -> Delivery | Execution | None:
-    """As ``QueueStore.start``."""
-
-    def work(execute: Execute) -> Delivery | Execution | None:
-        _define(execute, [request])
-        if request.concurrency_key is not None:
-            lock_keys(execute, database)
-        if request.key is not None and (found := _known(execute, database, [request]).get(request.key)):
-            _check_identity(request, found)
-            (row,) = execute(f"SELECT {EXECUTION} {FROM_EXECUTIONS} WHERE e.id = :id", {"id": found[0]})
-            return execution_of(database, row)
-        now = clock(database, execute)
-        execution = changed(new_execution(request, now, _depths(execute, database, [request])), queue=None)
-        full = _is_full(execute, request)
-        if full and request.when_full == "queue":
-            return None
-        if full:
-            execution = rejected(execution, now)
-            execute(INSERT_EXECUTION, execution_values(execution, identity=request.identity))
-            return _as_stored(execution)
-        return insert_held(execute, execution, worker, now, lease, request.identity)
-
-    started = database.write(work)
-    reach("start.committed")
-    return started
-
-
-def insert_held(
-    execute: Execute, execution: Execution, worker: str, now: datetime, lease: timedelta, identity: str | None
-) -> Delivery:
-    """Store an execution that runs from the beginning."""
-    until = now + lease
-    running = changed(
-        execution,
-        state=ExecutionState.RUNNING,
-        run_at=now,
-        due_at=until,
-        lease_until=until,
-        started_at=now,
-        claimed_at=now,
-        worker=worker,
-        fence=1,
-        deliveries=1,
-    )
-    hold = Hold(execution.id, new_token(), 1, worker)
-    execute.later(INSERT_EXECUTION, execution_values(running, token=hold.token, identity=identity))
-    return Delivery(_as_stored(running), hold)
 
 
 def new_execution(request: Request, now: datetime, depths: Mapping[str, int]) -> Execution:
@@ -159,9 +99,29 @@ def define(execute: Execute, digest: str, definition: str) -> None:
     execute.later(DEFINE, {"digest": digest, "document": definition})
 
 
-def _as_stored(execution: Execution) -> Execution:
-    """A new execution as it will be read."""
-    return changed(execution, input=read_json(json_text(execution.input)))
+def known_by_key(execute: Execute, database: Database, requests: Iterable[Request]) -> dict[str, Known]:
+    """What the idempotency keys of requests belong to, where they are there."""
+    return _known_of(execute, database, [request.key for request in requests if request.key is not None])
+
+
+def check_identity(request: Request, found: Known) -> None:
+    """Raise ``KeyConflict`` where its idempotency key is that of another request."""
+    if found[1] != request.identity:
+        raise KeyConflict(request.key or "", found[0])
+
+
+def depths(execute: Execute, database: Database, requests: Iterable[Request]) -> dict[str, int]:
+    """How deep the parents of requests are, by id."""
+    parents = {request.parent_id for request in requests if request.parent_id is not None}
+    if not parents:
+        return {}
+    sql = f"SELECT id, depth FROM executions WHERE id {one_of(database.dialect, 'ids')}"
+    return dict(execute(sql, {"ids": listed(database.dialect, parents)}))
+
+
+def limit(request: Request) -> int:
+    """How many executions of its concurrency key may run at a moment."""
+    return 1 if request.concurrency_limit is None else request.concurrency_limit
 
 
 def _define(execute: Execute, requests: Iterable[Request]) -> None:
@@ -189,7 +149,7 @@ def _once_a_key(requests: Sequence[Request]) -> list[Request]:
         if request.key is not None:
             held = first.setdefault(request.key, request)
             if held is not request:
-                _check_identity(request, (held.id, held.identity, ExecutionState.PENDING))
+                check_identity(request, (held.id, held.identity, ExecutionState.PENDING))
                 continue
         kept.append(request)
     return kept
@@ -197,7 +157,7 @@ def _once_a_key(requests: Sequence[Request]) -> list[Request]:
 
 def _rows(execute: Execute, database: Database, requests: Sequence[Request]) -> list[Row]:
     """What new requests become: ``pending``, or ``rejected`` where their concurrency key has its limit."""
-    depths = _depths(execute, database, requests)
+    of_parents = depths(execute, database, requests)
     now = clock(database, execute) if any(one.delay is not None for one in requests) else None
     keys = {one.concurrency_key for one in requests if one.when_full == "reject" and one.concurrency_key is not None}
     unfinished = _unfinished(execute, database, keys)
@@ -205,12 +165,12 @@ def _rows(execute: Execute, database: Database, requests: Sequence[Request]) -> 
     for request in requests:
         state = ExecutionState.PENDING
         if (key := request.concurrency_key) is not None:
-            if request.when_full == "reject" and unfinished[key] >= _limit(request):
+            if request.when_full == "reject" and unfinished[key] >= limit(request):
                 state = ExecutionState.REJECTED
             else:
                 unfinished[key] += 1
         run_at = None if now is None or request.delay is None else now + request.delay
-        rows.append(row_of(request, depths.get(request.parent_id or "", 0), run_at, state))
+        rows.append(row_of(request, of_parents.get(request.parent_id or "", 0), run_at, state))
     return rows
 
 
@@ -226,10 +186,6 @@ def _insert(execute: Execute, database: Database, rows: Sequence[Row]) -> dict[s
         if not left:
             return known
     raise StoreUnavailable(f"{database.url}: the key {left[0]['idempotency_key']!r} comes and goes; try again")
-
-
-def _known(execute: Execute, database: Database, requests: Iterable[Request]) -> dict[str, Known]:
-    return _known_of(execute, database, [request.key for request in requests if request.key is not None])
 
 
 def _known_of(execute: Execute, database: Database, keys: Sequence[str]) -> dict[str, Known]:
@@ -251,23 +207,10 @@ def _became(
             became.append(Enqueued(request.id, True, made[request.id]))
             continue
         found = known.get(request.key) or inserted[request.key]
-        _check_identity(request, found)
+        check_identity(request, found)
         became.append(Enqueued(found[0], found[0] == request.id and request.key not in named, found[2]))
         named.add(request.key)
     return became
-
-
-def _check_identity(request: Request, found: Known) -> None:
-    if found[1] != request.identity:
-        raise KeyConflict(request.key or "", found[0])
-
-
-def _depths(execute: Execute, database: Database, requests: Iterable[Request]) -> dict[str, int]:
-    parents = {request.parent_id for request in requests if request.parent_id is not None}
-    if not parents:
-        return {}
-    sql = f"SELECT id, depth FROM executions WHERE id {one_of(database.dialect, 'ids')}"
-    return dict(execute(sql, {"ids": listed(database.dialect, parents)}))
 
 
 def _unfinished(execute: Execute, database: Database, keys: set[str]) -> Counter[str]:
@@ -277,13 +220,3 @@ def _unfinished(execute: Execute, database: Database, keys: set[str]) -> Counter
         _UNFINISHED.format(keys=one_of(database.dialect, "keys")), {"keys": listed(database.dialect, keys)}
     )
     return Counter(dict(rows))
-
-
-def _is_full(execute: Execute, request: Request) -> bool:
-    if request.concurrency_key is None:
-        return False
-    return int(execute(_RUNNING, {"key": request.concurrency_key})[0][0]) >= _limit(request)
-
-
-def _limit(request: Request) -> int:
-    return 1 if request.concurrency_limit is None else request.concurrency_limit

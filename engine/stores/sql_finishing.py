@@ -17,7 +17,7 @@ from msgspec import Raw
 from flo.engine.executions import MOVES, Execution, ExecutionState, IllegalMove, changed
 from flo.engine.jobs import Ended, Ending, Entries
 from flo.engine.stores.database import Database, Execute
-from flo.engine.stores.sql_endings import left_by, see_to, tell_of_places
+from flo.engine.stores.sql_endings import Left, left_by, see_to, tell_of_places
 from flo.engine.stores.sql_holds import IS_HELD
 from flo.engine.stores.sql_lists import listed, one_of, recordsets
 from flo.engine.stores.sql_owned import record, write_records
@@ -51,6 +51,9 @@ UPDATE executions AS e SET {_ENDED.format(end="held.")} FROM held WHERE e.id = h
 
 _JSON: Final = ("output", "error", "variables")
 
+Row = Mapping[str, Any]
+"""The values of an end."""
+
 
 class HasParts(Exception):
     """Some executions cannot end together with others: they have unfinished parts, which somebody may have locked."""
@@ -68,63 +71,72 @@ def check_end(execution_id: str, ended: Ended) -> None:
 
 def end(database: Database, execute: Execute, ending: Ending) -> Execution:
     """End an execution whose row is locked; gives it as it is then."""
-    (ended,) = _end(database, execute, [ending])
-    _see_to(database, execute, [ended])
+    (ended,), left = _end(database, execute, [ending])
+    _see_to(database, execute, [ended], left)
     return ended
 
 
 def end_held(database: Database, execute: Execute, endings: Sequence[Ending]) -> Mapping[str, Execution]:
     """End those of ``endings``, each of another execution, that are held and that nobody else has locked; gives these
     as they are then, by id. Raises ``HasParts``."""
-    ended = _end(database, execute, endings)
-    _see_to(database, execute, ended, together=True)
+    ended, left = _end(database, execute, endings)
+    if "part" in left and database.dialect == "postgresql":
+        raise HasParts(left["part"])
+    _see_to(database, execute, ended, left)
     return {execution.id: execution for execution in ended}
 
 
-def _end(database: Database, execute: Execute, endings: Sequence[Ending]) -> Sequence[Execution]:
-    """Write the ends and the last entries of what is held."""
+def _end(database: Database, execute: Execute, endings: Sequence[Ending]) -> tuple[Sequence[Execution], Left]:
+    """Write the ends and the last entries of what is held; gives what that is then, and what these ends have to see
+    to."""
     rows = [_row(ending) for ending in endings]
-    at = _mark(database, execute, rows)
+    marked = _mark(database, execute, rows)
+    left = _left(database, execute, endings)
+    at = {execution_id: database.instant(then) for execution_id, then in marked}
     held = [ending for ending in endings if ending.hold.execution_id in at]
+    if left and len(held) < len(endings):
+        left = _left(database, execute, held)
     steps = [step for ending in held for step in ending.entries.steps]
     lines = [line for ending in held for line in ending.entries.lines]
     write_records(database, execute, steps, lines)
     for ending in held:
         if ending.entries.covered:
             record(database, execute, ending.hold.execution_id, Entries(covered=ending.entries.covered))
-    return [_ended(ending, row, at[row["id"]]) for ending, row in zip(endings, rows, strict=True) if row["id"] in at]
+    ended = [_ended(ending, row, at[row["id"]]) for ending, row in zip(endings, rows, strict=True) if row["id"] in at]
+    return ended, left
 
 
-def _mark(database: Database, execute: Execute, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, datetime]:
-    """Say in the rows of what is held that it has ended; gives when, by id."""
+def _mark(database: Database, execute: Execute, rows: Sequence[Row]) -> Sequence[tuple[str, object]]:
+    """Say in the rows of what is held that it has ended; gives the ids and when, by the time of the next answer."""
+    marked: list[tuple[Any, ...]] = []
     if database.dialect == "sqlite":
-        return _mark_each(database, execute, {row["id"]: row for row in rows})
+        tokens = {row["id"]: row["token"] for row in rows}
+        found = execute(HELD, {"ids": listed(database.dialect, tokens)})
+        marked += [(execution_id, now) for execution_id, token, now in found if token == tokens[execution_id]]
+        held = {execution_id for execution_id, _ in marked}
+        execute.many(_END, [row for row in rows if row["id"] in held])
+        return marked
     written = [{**row, **{name: Raw(row[name] or "null") for name in _JSON}} for row in rows]
-    marked = [found for ends in recordsets(written) for found in execute(END_MANY, {"ends": ends})]
-    return {execution_id: database.instant(at) for execution_id, at in marked}
+    for ends in recordsets(written):
+        execute.later(END_MANY, {"ends": ends}, marked.extend)
+    return marked
 
 
-def _mark_each(database: Database, execute: Execute, rows: Mapping[str, Mapping[str, Any]]) -> Mapping[str, datetime]:
-    found = execute(HELD, {"ids": listed(database.dialect, rows)})
-    at = {execution_id: now for execution_id, token, now in found if token == rows[execution_id]["token"]}
-    execute.many(_END, [rows[execution_id] for execution_id in at])
-    return {execution_id: database.instant(now) for execution_id, now in at.items()}
+def _left(database: Database, execute: Execute, endings: Sequence[Ending]) -> Left:
+    queues = {ending.of.queue for ending in endings if ending.of.queue is not None}
+    return left_by(database, execute, [ending.hold.execution_id for ending in endings], queues)
 
 
-def _see_to(database: Database, execute: Execute, ended: Sequence[Execution], *, together: bool = False) -> None:
+def _see_to(database: Database, execute: Execute, ended: Sequence[Execution], left: Left) -> None:
     if not ended:
         return
-    ids = [execution.id for execution in ended]
-    left = left_by(database, execute, ids, {execution.queue for execution in ended if execution.queue is not None})
-    if together and "part" in left and database.dialect == "postgresql":
-        raise HasParts(left["part"])
-    see_to(database, execute, ids, left)
+    see_to(database, execute, [execution.id for execution in ended], left)
     keys = {execution.concurrency_key for execution in ended if execution.concurrency_key is not None}
     if keys:
         tell_of_places(database, execute, (), keys)
 
 
-def _row(ending: Ending) -> Mapping[str, Any]:
+def _row(ending: Ending) -> Row:
     """The values of an end; JSON as text."""
     hold, ended, entries = ending.hold, ending.ended, ending.entries
     return {
@@ -139,7 +151,7 @@ def _row(ending: Ending) -> Mapping[str, Any]:
     }
 
 
-def _ended(ending: Ending, row: Mapping[str, Any], at: datetime) -> Execution:
+def _ended(ending: Ending, row: Row, at: datetime) -> Execution:
     return changed(
         ending.of,
         state=ending.ended.state,

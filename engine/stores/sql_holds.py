@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from flo.engine.errors import StoreUnavailable
 from flo.engine.executions import ExecutionState
@@ -33,14 +33,16 @@ _LOCK: Final = {
     "postgresql": f"{TURN} SELECT {_COLUMNS} FROM turn CROSS JOIN executions e WHERE {IS_HELD} FOR NO KEY UPDATE OF e",
 }
 
-_STANDS: Final = "SELECT e.lease_token = :token AND e.state = 'running', e.state, e.worker, e.fence"
-_KEEP: Final = {
-    ("sqlite", False): f"{_STANDS} FROM executions e WHERE e.id = :id",
-    ("postgresql", False): f"{SHARED_TURN} {_STANDS} FROM turn CROSS JOIN executions e WHERE e.id = :id FOR SHARE OF e",
-    ("postgresql", True): f"{TURN} {_STANDS} FROM turn CROSS JOIN executions e WHERE e.id = :id FOR NO KEY UPDATE OF e",
-}
-_KEEP["sqlite", True] = _KEEP["sqlite", False]
-"""By the dialect, and whether it is for one alone."""
+_STANDS: Final = "SELECT e.lease_token = :token AND e.state = 'running' AS stands, e.state, e.worker, e.fence"
+_LOOK: Final = f"{_STANDS} FROM executions e WHERE e.id = :id"
+_KEEP: Final = """
+{turn}, held AS MATERIALIZED ({stands} FROM turn CROSS JOIN executions e WHERE e.id = :id FOR {lock} OF e)
+SELECT CASE WHEN count(*) FILTER (WHERE stands) = 1 THEN true
+    ELSE flo.claim_is_lost(:id, max(state), max(worker), max(fence)) END FROM held
+"""
+_KEEP_SHARED: Final = _KEEP.format(turn=SHARED_TURN, stands=_STANDS, lock="SHARE")
+_KEEP_ALONE: Final = _KEEP.format(turn=TURN, stands=_STANDS, lock="NO KEY UPDATE")
+"""PostgreSQL's, which fails where the claim is lost: nobody has to hear of it before the commit."""
 
 _RENEW_ONE: Final = {
     "sqlite": "UPDATE executions AS e SET due_at = :until WHERE {held} RETURNING id",
@@ -80,20 +82,22 @@ def keep(database: Database, execute: Execute, hold: Hold, *, alone: bool, brief
     """Keep a claim from ending until the commit, ``alone`` or together with other strands of its owner. A ``brief``
     transaction rather fails than waits for locks.
 
-    Raises ``LeaseLost``, which on PostgreSQL comes with the answer to what follows: it is in vain then, and undone.
+    Raises ``LeaseLost``. On PostgreSQL the transaction fails with that, at the latest with its commit.
     """
-
-    def stands(rows: Sequence[tuple[Any, ...]]) -> None:
-        if not rows:
-            raise LeaseLost(hold.execution_id, None)
-        stands, state, worker, fence = rows[0]
-        if not stands:
-            raise LeaseLost(hold.execution_id, ExecutionState(state), worker, fence)
-
-    if brief and database.dialect == "postgresql":
-        execute.later(_IMPATIENCE)
     values = {"id": hold.execution_id, "token": hold.token}
-    execute.later(_KEEP[database.dialect, alone], values, stands)
+    if database.dialect == "sqlite":
+        stands, *there = (execute(_LOOK, values) or [(False, None, None, None)])[0]
+        if not stands:
+            raise lease_lost(hold.execution_id, *there)
+        return
+    if brief:
+        execute.later(_IMPATIENCE)
+    execute.later(_KEEP_ALONE if alone else _KEEP_SHARED, values)
+
+
+def lease_lost(execution_id: str, state: str | None, worker: str | None, fence: int | None) -> LeaseLost:
+    """What is wrong with a claim, by the row of its execution: its ``state`` is None where there is none."""
+    return LeaseLost(execution_id, None if state is None else ExecutionState(state), worker, fence)
 
 
 def lock(database: Database, execute: Execute, hold: Hold) -> Held:
@@ -137,10 +141,7 @@ def _held(database: Database, execute: Execute, hold: Hold, sql: str) -> Held:
 
 def _lost(execute: Execute, execution_id: str) -> LeaseLost:
     rows = execute("SELECT state, worker, fence FROM executions WHERE id = :id", {"id": execution_id})
-    if not rows:
-        return LeaseLost(execution_id, None)
-    state, worker, fence = rows[0]
-    return LeaseLost(execution_id, ExecutionState(state), worker, fence)
+    return lease_lost(execution_id, *rows[0]) if rows else LeaseLost(execution_id, None)
 
 
 def _renew_each(database: Database, execute: Execute, holds: Sequence[Hold], lease: timedelta) -> Sequence[Hold]:

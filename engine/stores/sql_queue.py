@@ -24,7 +24,15 @@ from flo.engine.jobs import (
     QueueInfo,
     Request,
 )
-from flo.engine.stores import sql_adopting, sql_burying, sql_claims, sql_concluding, sql_enqueue, sql_holds
+from flo.engine.stores import (
+    sql_adopting,
+    sql_burying,
+    sql_claims,
+    sql_concluding,
+    sql_enqueue,
+    sql_holds,
+    sql_starting,
+)
 from flo.engine.stores.base import DataStore
 from flo.engine.stores.database import Database, Execute
 from flo.engine.stores.queueing import Owned, Wakeups
@@ -64,7 +72,7 @@ class SqlQueue:
         return self._enqueue(requests)
 
     def start(self, request: Request, *, worker: str, lease: timedelta) -> Delivery | Execution | None:
-        return sql_enqueue.start(self._database, request, worker, lease)
+        return sql_starting.start(self._database, request, worker, lease)
 
     def adopt(self, parent: Hold, request: Request, *, lease: timedelta) -> Delivery | Execution:
         return sql_adopting.adopt(self._database, parent, request, lease)

@@ -70,22 +70,6 @@ def test_a_failure_of_what_nobody_waited_for_undoes_all(database: PostgresDataba
     assert database.read("SELECT 1") == [(1,)]
 
 
-@pytest.mark.parametrize("asks", [False, True])
-def test_who_objects_to_rows_undoes_all(database: PostgresDatabase, asks: bool) -> None:
-    def object_to(rows: list[tuple[object, ...]]) -> None:
-        raise LookupError(str(rows))
-
-    def work(execute: Execute) -> None:
-        execute.later("SELECT 'odd'", {}, object_to)
-        execute.later(PUT, {"n": 1, "text": "a"})
-        if asks:
-            execute("SELECT 1")
-
-    with pytest.raises(LookupError, match="odd"):
-        database.write(work)
-    assert numbers(database) == []
-
-
 def test_a_failure_that_was_passed_over_still_fails_the_transaction(database: PostgresDatabase) -> None:
     def work(execute: Execute) -> str:
         execute(PUT, {"n": 1, "text": "a"})

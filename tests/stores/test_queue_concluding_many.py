@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 from flo.engine.errors import StoreError
 from flo.engine.executions import DeadReason, Execution, ExecutionState, IllegalMove
 from flo.engine.jobs import LEASE, Delivery, Ended, Ending, Entries, LeaseLost, Limits, Parked, Wait
-from flo.engine.stores.postgres import PostgresStore
 from flo.engine.stores.sqlite import SqliteStore
 from flo.engine.stores.store import Store
 from flo.testing import FrozenClock
@@ -290,6 +288,19 @@ def test_what_a_store_refuses_of_one_leaves_the_others(shared_url: str, clock: F
         assert [len(store.executions.steps(one.execution.id)) for one in deliveries] == [1, 0, 1]
 
 
+def test_who_waits_for_one_whose_claim_was_lost_is_not_woken_by_the_others(store: Store, clock: FrozenClock) -> None:
+    lost, other = many(store, 2)
+    waits = started(store)
+    waiting(store, waits.hold, Wait("w", "execution", lost.execution.id))
+    store.queue.conclude(waits.hold, Parked())
+    clock.forward(2 * LEASE)
+    (again,) = claimed(store, limit=1)
+    assert again.execution.id == lost.execution.id
+    ends = store.queue.conclude_many([ending(lost), ending(other)])
+    assert [type(one) for one in ends] == [LeaseLost, Execution]
+    assert found(store, waits.execution.id).due_at is None
+
+
 def test_without_space_for_their_entries_executions_end_without_them(tmp_path: Path, clock: FrozenClock) -> None:
     with closing(SqliteStore.open(tmp_path / "flo.sqlite", clock, synchronous="OFF")) as store:
         store.migrate()
@@ -303,26 +314,3 @@ def test_without_space_for_their_entries_executions_end_without_them(tmp_path: P
         for one in deliveries:
             assert state_of(store, one.execution.id) is ExecutionState.SUCCESS
             assert list(store.executions.steps(one.execution.id)) == []
-
-
-def round_trips(store: PostgresStore, endings: list[Ending]) -> int:
-    """How often the server is waited for while ``endings`` are written."""
-    with tempfile.TemporaryFile() as trace:
-        with store._database._connections.lend() as session:
-            session.connection.pgconn.trace(trace.fileno())
-        ends = store.queue.conclude_many(endings)
-        with store._database._connections.lend() as session:
-            session.connection.pgconn.untrace()
-        assert all(isinstance(one, Execution) for one in ends)
-        trace.seek(0)
-        return sum(told.split(b"\t")[-1].strip() in (b"Flush", b"Sync") for told in trace)
-
-
-def test_a_hundred_take_as_many_round_trips_to_a_server_as_one(postgres_url: str) -> None:
-    with closing(PostgresStore.open(postgres_url)) as store:
-        for count in (1, 100, 2, 99):
-            ends = [
-                ending(one, steps=[step(one.execution.id, "a")], lines=[line(one.execution.id, 1)])
-                for one in many(store, count)
-            ]
-            assert round_trips(store, ends) == 3

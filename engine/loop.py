@@ -41,7 +41,7 @@ def run_loop(
     shares: bool,
 ) -> Loop:
     """Run ``run_iteration`` once for each item, at most ``concurrency`` at a moment; more are never taken from
-    ``items``. Where it ``shares``, iterations run one after the other, up to ``MOST`` of them in one transaction.
+    ``items``. Where it ``shares``, iterations run in one thread, up to ``MOST`` of them in one transaction.
 
     After a failure nothing new starts unless ``tolerate``; what runs is waited for, then the failure of the lowest
     index is raised. A cancelled or returning run ends the loop likewise. An iteration that waits keeps its place among
@@ -50,7 +50,7 @@ def run_loop(
     loop = _Iterations(frame, path, step_type, items, run_iteration, results, tolerate, before)
     workers = concurrency if loop.total is None else min(concurrency, loop.total)
     if shares and before is None and loop.total is not None:  # a lazy source may depend on what iterations do
-        loop.share(frame)
+        loop.share(frame, workers)
     elif workers <= 1:
         loop.work(frame)
     else:
@@ -99,6 +99,7 @@ class _Iterations:
         """Of iterations that share: how many to run next, the last number first; then as many as may."""
         self._run_iteration, self._results = run_iteration, results
         self._tolerate, self._before = tolerate, before
+        self._width = 1
         self._parent = enclosing(frame.scope)
         self._counts = dict.fromkeys((StepState.SUCCESS, StepState.FAILED, StepState.SKIPPED), 0)
         self._stopped: dict[int, BaseException] = {}
@@ -112,8 +113,9 @@ class _Iterations:
             if not self._try(frame, [taken]):
                 return
 
-    def share(self, frame: Frame) -> None:
-        """As ``work``, but with many iterations in one transaction: as many as go well."""
+    def share(self, frame: Frame, width: int) -> None:
+        """As ``work``, but with many iterations in one transaction: as many as go well, up to ``width`` at a time."""
+        self._width = width
         while taken := list(islice(iter(self._take, None), self._plan.pop() if self._plan else MOST)):
             if not self._try(frame, taken):
                 return
@@ -191,7 +193,7 @@ class _Iterations:
         """Run iterations in one transaction."""
         if len(taken) == 1 or any(self._begun_before(index) for index, _ in taken):
             return Shared()
-        shared = share(frame, taken, lambda inside, held: self._iterate_within(inside, *held))
+        shared = share(frame, taken, lambda inside, held: self._iterate_within(inside, *held), self._width)
         for record in shared.records:
             assert record.index is not None
             self._results.add(record.index, record)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
+from flo.engine.abreast import abreast
 from flo.engine.bet import Bet
 from flo.engine.errors import RunCancelled, StepFailed, StoreError
 from flo.engine.events import Event
 from flo.engine.executions import StepRecord
 from flo.engine.jobs import LeaseLost
-from flo.engine.journal import BATCH_CHARACTERS
+from flo.engine.journal import BATCH_CHARACTERS, Strand
 from flo.engine.language.workflow import Block, Step
 from flo.engine.run import Frame
 from flo.engine.step import RunReturned
@@ -69,43 +70,79 @@ def share_steps(frame: Frame, many: Sequence[Step], run_step: Callable[[Frame, S
     return len(shared.records)
 
 
-def share(frame: Frame, pieces: Sequence[P], run: Callable[[Frame, P], StepRecord]) -> Shared:
-    """Run pieces of work in one transaction, in their order: the first ones, as many as it has time for. Raises
-    ``LeaseLost``."""
+def share(frame: Frame, pieces: Sequence[P], run: Callable[[Frame, P], StepRecord], width: int = 1) -> Shared:
+    """Run pieces of work in one transaction: the first ones, as many as it has time for. They begin in their order, and
+    up to ``width`` of them are under way where they can wait for the store abreast. Raises ``LeaseLost``."""
     if frame.strand.journal.writing.is_apart:
         return Shared()
-    records: list[StepRecord] = []
-    steps: list[StepRecord] = []
-    events: list[Event] = []
-    good: list[Bet] = []
-
-    def transaction(owned: Owned) -> None:
-        bet = Bet(owned)
-        aside = frame.strand.aside(bet)
-        inside = replace(frame, strand=aside, bet=bet)
-        with frame.run.bus.held() as held:
-            for piece in pieces:
-                records.append(run(inside, piece))
-                if bet.is_over or aside.characters >= BATCH_CHARACTERS:
-                    break
-        good.append(bet)
-        events.extend(held)
-        steps.extend(frame.strand.record_aside(bet, aside))
-
+    work = _Pieces(frame, pieces, run, width)
     try:
-        frame.strand.own_briefly(transaction)
+        frame.strand.own_briefly(work.run_all)
     except LeaseLost:
         raise
     except (Apart, StepFailed, StoreError, RunCancelled, RunReturned) as lost:
         doubt = isinstance(lost, Apart) and lost.doubt
-        if not (doubt and good and _is_stored(frame, records[-1])):  # it comes again where each runs by itself
-            return Shared(well=0 if good else len(records))
-    for act in good[0].afterwards:
+        if not (doubt and work.won and _is_stored(frame, work.records[-1])):  # it comes again where each runs by itself
+            return Shared(well=0 if work.won else work.well or 0)
+    for act in work.afterwards:
         act()
     frame.run.renewer.settle()
-    for event in events:
+    for event in work.events:
         frame.run.bus.announce(event)
-    return Shared(records, steps)
+    return Shared(work.records, work.steps)
+
+
+class _Pieces(Generic[P]):
+    """Pieces of work that run in one transaction, and what became of them by the time of its commit. ``well`` is the
+    place of the first one that did not go well."""
+
+    def __init__(self, frame: Frame, pieces: Sequence[P], run: Callable[[Frame, P], StepRecord], width: int) -> None:
+        self._frame, self._pieces, self._run, self._width = frame, pieces, run, width
+        self._ended: list[StepRecord | None] = []
+        self.well: int | None = None
+        self.won = False
+        self.records: Sequence[StepRecord] = ()
+        self.steps: Sequence[StepRecord] = ()
+        self.events: Sequence[Event] = ()
+        self.afterwards: Sequence[Callable[[], object]] = ()
+
+    def run_all(self, owned: Owned) -> None:
+        """Run as many as there is time for, and store what happened. Raises ``Apart``, and what a piece raised."""
+        bet = Bet(owned)
+        aside = self._frame.strand.aside(bet)
+        inside = replace(self._frame, strand=aside, bet=bet)
+        with self._frame.run.bus.held() as held:
+            if self._width > 1 and owned.pipelined:
+                abreast(lambda: self._run_beside(inside, bet), self._width, bet.lose)
+            else:
+                while self._is_next(bet, aside):
+                    self._run_next(inside)
+        self.records = [record for record in self._ended if record is not None]
+        self.events, self.afterwards, self.won = held, bet.afterwards, True
+        self.steps = self._frame.strand.record_aside(bet, aside)
+
+    def _is_next(self, bet: Bet, aside: Strand) -> bool:
+        """Whether there is another piece, and time for it."""
+        begun = len(self._ended)
+        return not begun or (begun < len(self._pieces) and not bet.is_over and aside.characters < BATCH_CHARACTERS)
+
+    def _run_beside(self, inside: Frame, bet: Bet) -> bool:
+        """Run the next piece, if there is one, in a strand of its own: others are under way."""
+        if not self._is_next(bet, inside.strand):
+            return False
+        beside = self._frame.strand.aside(bet)
+        self._run_next(replace(inside, strand=beside))
+        inside.strand.join(beside)
+        return True
+
+    def _run_next(self, inside: Frame) -> None:
+        at = len(self._ended)
+        self._ended.append(None)
+        try:
+            self._ended[at] = self._run(inside, self._pieces[at])
+        except BaseException:
+            self.well = at if self.well is None else self.well
+            raise
 
 
 def _is_stored(frame: Frame, last: StepRecord) -> bool:

@@ -233,8 +233,9 @@ class StepType:
     type does nothing but short calls of ``call.store``: they commit together with the record that the step ended, or
     not at all; its body may be run again after a conflict. One that ``joins`` waits for nothing but the store, and
     computes for a moment only: it may share its transaction with other steps of the execution. So may one that
-    ``joins`` and touches nothing: what happened in it may be undone, and its body run again. An ``isolated`` type runs
-    in a process of its own, which its timeout ends whatever it does; it has no branches, conditions, rules or
+    ``joins`` and touches nothing. What happened in it may be undone, and its body run again; and while it waits in a
+    call of ``call.store`` another one may run in its thread, so it holds no lock of its own there. An ``isolated`` type
+    runs in a process of its own, which its timeout ends whatever it does; it has no branches, conditions, rules or
     documents, and is not transactional.
     """
 

@@ -25,6 +25,8 @@ _EXECUTION: Final = attrgetter("execution_id")
 class MemoryOwned:
     """The ``Owned`` of the memory store: for use inside a transaction of the ledger and the rows."""
 
+    pipelined = False
+
     def __init__(self, ledger: Ledger, kept: Kept, data: DataStore) -> None:
         self._ledger, self._kept = ledger, kept
         self.data: DataStore = data

@@ -17,6 +17,8 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.waiting import Ready, Wait
 
+from flo.engine.abreast import crew
+
 Connection = psycopg.Connection[tuple[Any, ...]]
 Rows = list[tuple[Any, ...]]
 Answer = Callable[[Rows], object]
@@ -61,6 +63,8 @@ class Session:
         self._server.enter_pipeline_mode()
         self._adapting = Transformer(connection)
         self._expected: deque[_Expected | None] = deque()
+        self._sent = 0
+        """How many answers were ever expected."""
         self._known: dict[_Known, bytes] = {}
         """The names of prepared statements, empty for those that were said once; the latest last."""
         self._numbers = count(1)
@@ -81,13 +85,20 @@ class Session:
             self._server.send_query_prepared(name, given, adapting.formats)
         else:
             self._server.send_query_params(text, given, types, adapting.formats)
-        self._expected.append(_Expected(answer))
+        self._expect(_Expected(answer))
 
     def ask(self, statement: Statement, values: Mapping[str, object]) -> Rows:
-        """Send a statement and give its rows."""
+        """Send a statement and give its rows. While the server is at it, those abreast of the caller go on."""
         rows: Rows = []
         self.send(statement, values, rows.extend)
-        self.hear()
+        if (others := crew()) is None:
+            self.hear()
+            return rows
+        mine = self._sent
+        self._server.send_flush_request()
+        self._server.flush()
+        others.pass_on()
+        self._read(mine)
         return rows
 
     def hear(self) -> None:
@@ -98,12 +109,16 @@ class Session:
     def sync(self) -> None:
         """Wait until all is done that was sent. What is not in a transaction of its own is committed by then."""
         self._server.pipeline_sync()
-        self._expected.append(_SYNC)
+        self._expect(_SYNC)
         self._read()
 
     def close(self) -> None:
         """End the session."""
         self.connection.close()
+
+    def _expect(self, expected: _Expected | None) -> None:
+        self._expected.append(expected)
+        self._sent += 1
 
     def _name(self, text: bytes, types: tuple[int, ...]) -> bytes:
         """The name under which a statement is prepared, which it is when it comes a second time."""
@@ -112,19 +127,20 @@ class Session:
         if name == b"":
             name = b"flo_%d" % next(self._numbers)
             self._server.send_prepare(name, text, types)
-            self._expected.append(_Expected(prepared=statement))
+            self._expect(_Expected(prepared=statement))
         self._known[statement] = name or b""
         if len(self._known) > _KEPT and (oldest := self._known.pop(next(iter(self._known)))):
             self._server.send_query_params(b"DEALLOCATE " + oldest, None)
-            self._expected.append(_Expected())
+            self._expect(_Expected())
         return name or b""
 
-    def _read(self) -> None:
-        """Read all answers that are to come, and raise the first failure."""
+    def _read(self, until: int | None = None) -> None:
+        """Read all answers that are to come, or those ``until`` so many have been there, and raise the first failure.
+        After that nothing is to come any more."""
         if self._server.flush():
             self.connection.wait(self._sending())
         failure: Exception | None = None
-        while self._expected:
+        while self._expected and (until is None or failure is not None or self._sent - len(self._expected) < until):
             result = self._next_result()
             expected = self._expected.popleft()
             if expected is None:
@@ -142,7 +158,7 @@ class Session:
                 failure = failure or error_from_result(result)
                 if _SYNC not in self._expected:
                     self._server.pipeline_sync()
-                    self._expected.append(_SYNC)
+                    self._expect(_SYNC)
                     self._server.flush()
         if failure is not None:
             raise failure

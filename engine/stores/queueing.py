@@ -37,6 +37,10 @@ class Owned(Protocol):
     """One transaction of an owner. All of it commits together, or nothing does."""
 
     @property
+    def pipelined(self) -> bool:
+        """Whether more can be asked of it while it answers: who waits passes on to those abreast (``abreast.py``)."""
+
+    @property
     def data(self) -> DataStore:
         """The rows, read and written inside this transaction."""
 

@@ -96,6 +96,7 @@ class SqlOwned:
 
     def __init__(self, database: Database, execute: Execute, id: str, data: DataStore) -> None:
         self._database, self._execute, self._id = database, execute, id
+        self.pipelined = database.dialect == "postgresql"
         self.data: DataStore = data
 
     def now(self) -> datetime:

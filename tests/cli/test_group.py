@@ -15,9 +15,9 @@ from flo.engine.commands import tree
 
 FOR_WORK = ("sqlite3", "difflib", "flo.engine.app", "flo.engine.checking", "flo.engine.language.logic")
 FOR_SOME_WORK = (
-    "jsonschema", "referencing", "attr", "cronsim", "psycopg", "cryptography", "httpx2", "flo.engine.schedule",
-    "flo.engine.worker", "flo.engine.operating", "flo.engine.isolation.process", "flo.engine.stores.memory", "socket",
-    "importlib.metadata", "email",
+    "jsonschema", "referencing", "attr", "cronsim", "psycopg", "greenlet", "cryptography", "httpx2",
+    "flo.engine.schedule", "flo.engine.worker", "flo.engine.operating", "flo.engine.isolation.process",
+    "flo.engine.stores.memory", "socket", "importlib.metadata", "email",
 )  # fmt: skip
 
 

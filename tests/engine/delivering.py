@@ -239,8 +239,13 @@ def step(step_id: str, kind: str, _input: Any = None, **fields: Any) -> dict[str
     return {"stepId": step_id, "stepType": kind, "input": _input or {}, **fields}
 
 
+CONCURRENCY = 1
+"""Of a loop that says nothing of it."""
+
+
 def loop(step_id: str, items: Any, *steps: Any, **fields: Any) -> dict[str, Any]:
-    return step(step_id, "core.for-each", {"items": items, "steps": list(steps), **fields})
+    given = {"concurrency": CONCURRENCY} if CONCURRENCY > 1 else {}
+    return step(step_id, "core.for-each", {"items": items, "steps": list(steps), **given, **fields})
 
 
 def echo(step_id: str, _input: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import psycopg
 import pytest
 
+from flo.engine.abreast import abreast
 from flo.engine.errors import StoreError, StoreUnavailable
 from flo.engine.jobs import LEASE, Entries, Hold
 from flo.engine.stores.changes import Change, parse_changes
@@ -95,6 +96,54 @@ def test_more_than_the_ways_hold_goes_both_ways(database: PostgresDatabase) -> N
     database.write(work)
     assert seen == [20_000] * 500
     assert len(numbers(database)) == 500
+
+
+def test_who_is_abreast_gets_the_answers_to_its_own_questions(database: PostgresDatabase) -> None:
+    got: dict[int, list[object]] = {n: [] for n in range(20)}
+
+    def work(execute: Execute) -> None:
+        pieces = iter(got)
+
+        def piece() -> bool:
+            if (n := next(pieces, None)) is None:
+                return False
+            for _ in range(n % 4):
+                got[n] += execute("SELECT :n::int", {"n": n})
+                execute.later("SELECT 'of nobody'")
+            execute(PUT, {"n": n, "text": "a"})
+            got[n] += execute("SELECT n FROM trial WHERE n = :n", {"n": n})
+            return True
+
+        abreast(piece, 3, LookupError)
+
+    database.write(work)
+    assert got == {n: [(n,)] * (n % 4 + 1) for n in range(20)}
+    assert numbers(database) == list(range(20))
+
+
+def test_one_abreast_that_fails_undoes_what_the_others_did(database: PostgresDatabase) -> None:
+    ended: list[type[BaseException] | None] = []
+
+    def work(execute: Execute) -> None:
+        pieces = iter(range(9))
+
+        def piece() -> bool:
+            n = next(pieces)
+            try:
+                execute(PUT, {"n": n, "text": "a"})
+                execute("SELECT 1 / :n::int", {"n": n - 4})
+            except BaseException as error:
+                ended.append(type(error))
+                raise
+            return True
+
+        abreast(piece, 3, LookupError)
+
+    with pytest.raises(StoreError, match="division by zero"):
+        database.write(work)
+    assert ended == [psycopg.errors.DivisionByZero, LookupError, LookupError]
+    assert numbers(database) == []
+    assert database.read("SELECT 1") == [(1,)]
 
 
 def test_what_is_said_twice_is_prepared_and_what_cannot_be_is_not(database: PostgresDatabase) -> None:

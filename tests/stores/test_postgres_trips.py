@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
 import pytest
 
+from flo.engine.abreast import abreast
 from flo.engine.executions import Execution
 from flo.engine.jobs import Delivery, Ending, Entries, LeaseLost
 from flo.engine.stores.postgres import PostgresStore
+from flo.engine.stores.queueing import Owned
 
 from .jobs import SUCCESS, claimed, held, line, request, started, step
 
@@ -21,8 +23,9 @@ def server(postgres_url: str) -> Iterator[PostgresStore]:
         yield store
 
 
-def trips(store: PostgresStore, work: Callable[[], object]) -> int:
-    """How often the server is waited for while ``work`` is done, once its statements are prepared."""
+def told(store: PostgresStore, work: Callable[[], object]) -> Sequence[str]:
+    """What goes to the server and comes from it while ``work`` is done, once its statements are prepared: the names of
+    the messages."""
     for _ in range(2):
         work()
     with tempfile.TemporaryFile() as trace:
@@ -32,7 +35,13 @@ def trips(store: PostgresStore, work: Callable[[], object]) -> int:
         with store._database._connections.lend() as session:
             session.connection.pgconn.untrace()
         trace.seek(0)
-        return sum(told.split(b"\t")[-1].strip() in (b"Flush", b"Sync") for told in trace)
+        lines = [line.decode().split("\t") for line in trace]
+        return [line[3].split()[0] for line in lines if len(line) > 3]
+
+
+def trips(store: PostgresStore, work: Callable[[], object]) -> int:
+    """How often the server is waited for while ``work`` is done."""
+    return sum(message in ("Flush", "Sync") for message in told(store, work))
 
 
 def test_a_run_is_started_in_one(server: PostgresStore) -> None:
@@ -55,6 +64,24 @@ def test_that_a_claim_is_lost_comes_back_with_the_commit(server: PostgresStore) 
 
     assert trips(server, write) == 2, "the second one undoes it"
     assert list(server.executions.steps(delivery.execution.id)) == []
+
+
+def test_what_waits_abreast_is_asked_before_the_first_answer_is_read(server: PostgresStore) -> None:
+    delivery = held(server)
+
+    def write(owned: Owned) -> None:
+        keys = iter("abcde")
+
+        def piece() -> bool:
+            if (key := next(keys, None)) is not None:
+                owned.data.set("t", key, 1)
+            return key is not None
+
+        abreast(piece, 5, LookupError)
+
+    messages = told(server, lambda: server.queue.own(delivery.hold, write))
+    asked = [message for message in messages if message in ("Flush", "DataRow")]
+    assert asked == ["Flush"] * 5 + ["DataRow"] * 6, "that the claim stands, and the rows"
 
 
 @pytest.mark.parametrize("count", [1, 100])

@@ -70,7 +70,8 @@ def compared(
 def _compared(what: str, store: str, own: Series, against: Against, other: Series, note: str) -> Line:
     aim = None if against.aim is None else Aim(against.aim, against.unit)
     failures = [f"{name} failed: {why}" for name, why in (("flo", own.failure), (against.name, other.failure)) if why]
-    note = "; ".join(filter(None, (note, *failures)))
+    fewer = f"{against.name}: {other.operations:,}" if other.samples and other.operations < own.operations else ""
+    note = "; ".join(filter(None, (note, fewer, *failures)))
     if not own.samples or not other.samples:
         seconds = own.seconds if own.samples else None
         other_seconds = other.seconds if other.samples else None

@@ -29,10 +29,11 @@ class Way:
 
 @dataclass(slots=True)
 class Series:
-    """The rounds of one way. ``failure`` says why there are no more of them."""
+    """The rounds of one way, each of so many ``operations``. ``failure`` says why there are no more of them."""
 
     samples: list[Sample] = field(default_factory=list)
     failure: str | None = None
+    operations: int = 0
 
     @property
     def seconds(self) -> float:
@@ -48,9 +49,10 @@ def by_turns(
 ) -> Mapping[str, Series]:
     """Run every way once a round, and another one first each time, after a short round that does not count.
 
-    A way that has used up ``patience`` seconds sits out the rounds that follow, and so does one that failed.
+    A way that has used up ``patience`` seconds sits out the rounds that follow, and so does one that failed. One that
+    would take more than half of that for a round, by what the short one took, does less in each.
     """
-    series = {way.name: Series() for way in ways}
+    series = {way.name: Series(operations=operations) for way in ways}
     used = dict.fromkeys(series, 0.0)
     for number in range(rounds + 1):
         first = number % len(ways)
@@ -58,7 +60,7 @@ def by_turns(
             own = series[way.name]
             if own.failure is not None or used[way.name] > patience:
                 continue
-            count = operations if number else min(operations, warm or max(operations // 20, 1))
+            count = own.operations if number else min(operations, warm or max(operations // 20, 1))
             try:
                 sample = way.work(count)
             except ContestantFailed as failed:
@@ -67,4 +69,11 @@ def by_turns(
             if number:
                 own.samples.append(sample)
                 used[way.name] += sample.seconds * count
+            elif sample.seconds * operations > patience / 2:
+                own.operations = _round(int(patience / 2 / sample.seconds))
     return series
+
+
+def _round(count: int) -> int:
+    """A number of operations, in whole hundreds where it has some."""
+    return max(count - count % 100 if count > 100 else count, 1)

@@ -31,16 +31,16 @@ class Sizes:
 
 
 FULL = Sizes(
-    rounds=9,
-    long_rounds=5,
-    patience=40.0,
+    rounds=7,
+    long_rounds=3,
+    patience=20.0,
     jobs=10_000,
     claims_of_100=20,
     claims_of_1=200,
     history=1_000_000,
     updates=500,
     dispatched=10_000,
-    executions=300,
+    executions=100,
     enqueued=1_000,
     batches=10,
     wakes=300,

@@ -54,10 +54,26 @@ def test_every_way_runs_once_a_round_and_another_one_first_each_time(measuring: 
 
 
 def test_who_has_used_up_the_patience_sits_out_the_rounds_that_follow(measuring: ModuleType) -> None:
-    slow = measuring.Way("slow", lambda operations: measuring.Sample(2.0))
+    slow = measuring.Way("slow", lambda operations: measuring.Sample(1.0))
     fast = measuring.Way("fast", lambda operations: measuring.Sample(0.001))
-    found = measuring.by_turns([slow, fast], 10, 5, patience=30.0)
-    assert {name: len(each.samples) for name, each in found.items()} == {"slow": 2, "fast": 5}
+    found = measuring.by_turns([slow, fast], 10, 5, patience=20.0)
+    assert {name: len(each.samples) for name, each in found.items()} == {"slow": 3, "fast": 5}
+
+
+def test_who_is_slow_does_less_in_each_round(measuring: ModuleType, lines: ModuleType) -> None:
+    done: list[int] = []
+
+    def slowly(operations: int) -> Any:
+        done.append(operations)
+        return measuring.Sample(0.01)
+
+    slow, fast = measuring.Way("slow", slowly), measuring.Way("fast", lambda operations: measuring.Sample(0.001))
+    found = measuring.by_turns([slow, fast], 10_000, 2, patience=20.0)
+    assert done == [500, 1_000, 1_000]
+    notes = [line.note for line in lines.compared("work", "", found["fast"], [(lines.Against("slow"), found["slow"])])]
+    assert notes == ["slow: 1,000"]
+    found = measuring.by_turns([measuring.Way("slow", lambda operations: measuring.Sample(3.0))], 10, 1, patience=4.0)
+    assert found["slow"].operations == 1
 
 
 def test_a_way_that_fails_says_why_and_the_others_go_on(measuring: ModuleType) -> None:

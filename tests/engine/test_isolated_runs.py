@@ -70,7 +70,7 @@ def test_a_timeout_ends_an_isolated_body_and_leaves_another_one_alone(memory: ap
 
 def test_an_attempt_begins_when_the_process_of_the_one_before_is_gone(memory: app.Flo, gate: Gate) -> None:
     retry = {"maxAttempts": 2, "delaySeconds": 0}
-    once = step("o", "isolated.hang-once", input={"gate": gate.path}, timeoutMilliseconds=1500, retry=retry)
+    once = step("o", "isolated.hang-once", input={"gate": gate.path}, timeoutMilliseconds=3000, retry=retry)
     result = memory.run({"steps": [step("warm", "isolated.give"), once]})
     assert result.state is ExecutionState.SUCCESS, result.error
     _, record = memory.executions.steps(result.execution_id)

@@ -25,7 +25,8 @@ def run_block(frame: Frame, block: Block, run_step: RunStep, skip_step: SkipStep
     if not block.plain:
         run_graph(frame, block.steps, block.needs, run_step, skip_step, GRAPH_THREADS)
         return
-    steps, at, bets, skipping = block.steps, 0, frame.bet is None and not frame.run.again, False
+    steps, at, skipping = block.steps, 0, False
+    bets = frame.bet is None and not (frame.wary or frame.run.again)
     while at < len(steps):
         if bets and not skipping and (many := block.together[at]):
             shared = share_steps(frame, steps[at : at + many], run_step)

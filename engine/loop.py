@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence, Sized
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -97,6 +98,8 @@ class _Iterations:
         self._put_back: deque[Item] = deque()
         self._plan: list[int] = []
         """Of iterations that share: how many to run next, the last number first; then as many as may."""
+        self._lost_at_once = 0
+        """How often in a row the first one of those that were to share did not go well."""
         self._run_iteration, self._results = run_iteration, results
         self._tolerate, self._before = tolerate, before
         self._width = 1
@@ -116,8 +119,10 @@ class _Iterations:
     def share(self, frame: Frame, width: int) -> None:
         """As ``work``, but with many iterations in one transaction: as many as go well, up to ``width`` at a time."""
         self._width = width
-        while taken := list(islice(iter(self._take, None), self._plan.pop() if self._plan else MOST)):
-            if not self._try(frame, taken):
+        while True:
+            planned = self._plan.pop() if self._plan else None
+            taken = list(islice(iter(self._take, None), planned or MOST))
+            if not taken or not self._try(replace(frame, wary=planned == 1), taken):
                 return
 
     def ended(self) -> Loop:
@@ -169,15 +174,20 @@ class _Iterations:
 
     def _try(self, frame: Frame, taken: Sequence[Item]) -> bool:
         """Run the first of some iterations, or several in one transaction, and put the others back. Where one did not
-        go well, those before it are to share next, and it is to run by itself then. False where who ran them is to take
-        nothing more."""
+        go well, those before it are to share next, and it is to run by itself then; where it was the first one, again
+        and again, more and more of them run by themselves. False where who ran them is to take nothing more."""
         try:
             shared = self._share(frame, taken)
             ended = len(shared.records)
+            if ended or shared.well:
+                self._lost_at_once = 0
+            elif len(taken) > 1:
+                self._lost_at_once += 1
+                self._plan = [1] * min(2**self._lost_at_once - 2, MOST)
             if shared.well:
                 self._plan = [1, shared.well]
             elif not ended:
-                self._iterate(frame, *taken[0])
+                self._iterate(replace(frame, wary=True) if len(taken) > 1 else frame, *taken[0])
                 ended = 1
             self._put_back.extendleft(reversed(taken[ended:]))
             return True
@@ -226,7 +236,7 @@ class _Iterations:
         history = None
         if frame.history is not None and self._begun_before(index):
             history = frame.history.inside(prefix)
-        return Frame(frame.run, scope, frame.cancellation, frame.strand, history, prefix, frame.bet)
+        return Frame(frame.run, scope, frame.cancellation, frame.strand, history, prefix, frame.bet, frame.wary)
 
     def _iterate(self, frame: Frame, index: int, item: Json) -> None:
         begun = frame.run.clock.now(), frame.run.clock.monotonic()

@@ -82,7 +82,7 @@ def _new(execute: Execute, parent: Held, hold: Hold, request: Request, lease: ti
         queue=None,
         root_id=parent.root_id,
     )
-    return insert_held(execute, child, hold.worker, parent.now, lease, request.identity)
+    return insert_held(execute, child, request, hold.worker, parent.now, lease)
 
 
 def _goes_on(execute: Execute, parent: Held, state: ExecutionState, finished_at: Any, error: str | None) -> bool:

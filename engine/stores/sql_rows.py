@@ -92,13 +92,16 @@ def execution_of(database: Database, row: tuple[Any, ...], definition: str | Non
     return Execution(*values)
 
 
-def execution_values(execution: Execution, *, token: str | None = None, identity: str | None = None) -> Values:
-    """The values of ``INSERT_EXECUTION``."""
+def execution_values(
+    execution: Execution, *, token: str | None = None, identity: str | None = None, input_text: str | None = None
+) -> Values:
+    """The values of ``INSERT_EXECUTION``. ``input_text`` is the input as it is stored, where that was written
+    already."""
     values = {column: getattr(execution, name) for name, column in zip(_FIELDS, _COLUMNS, strict=True)}
     del values["document"]
     return {
         **values,
-        "input": json_text(execution.input),
+        "input": json_text(execution.input) if input_text is None else input_text,
         "output": json_or_null(execution.output),
         "error": json_or_null(execution.error),
         "state": execution.state.value,

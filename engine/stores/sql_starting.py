@@ -11,7 +11,7 @@ from flo.engine.executions import Execution, ExecutionState, changed
 from flo.engine.faults import reach
 from flo.engine.jobs import Delivery, Hold, Request
 from flo.engine.stores.arrivals import new_token, rejected
-from flo.engine.stores.database import Database, Execute
+from flo.engine.stores.database import Database, Execute, Values
 from flo.engine.stores.sql_enqueue import check_identity, define, depths, known_by_key, limit, lock_keys, new_execution
 from flo.engine.stores.sql_holds import clock
 from flo.engine.stores.sql_rows import (
@@ -21,7 +21,6 @@ from flo.engine.stores.sql_rows import (
     execution_of,
     execution_values,
     json_text,
-    read_json,
 )
 
 _RUNNING: Final = """
@@ -48,18 +47,18 @@ def start(database: Database, request: Request, worker: str, lease: timedelta) -
 
 
 def insert_held(
-    execute: Execute, execution: Execution, worker: str, now: datetime, lease: timedelta, identity: str | None
+    execute: Execute, execution: Execution, request: Request, worker: str, now: datetime, lease: timedelta
 ) -> Delivery:
-    """Store an execution that runs from the beginning."""
+    """Store the execution of a request, which runs from the beginning."""
     running, token = _running(execution, worker, now, lease), new_token()
-    execute.later(INSERT_EXECUTION, execution_values(running, token=token, identity=identity))
-    return _delivery(running, token, worker)
+    execute.later(INSERT_EXECUTION, _values(running, request, token))
+    return Delivery(running, Hold(running.id, token, 1, worker))
 
 
 def _start_at_once(database: Database, request: Request, worker: str, lease: timedelta) -> Delivery:
     """Start what has nothing to be asked for first: in one trip to the server."""
     running, token = _running(_execution(request, _SOMETIME, {}), worker, _SOMETIME, lease), new_token()
-    values = {**execution_values(running, token=token, identity=request.identity), "lease": lease}
+    values = {**_values(running, request, token), "lease": lease}
 
     def work(execute: Execute) -> list[tuple[Any, ...]]:
         created: list[tuple[Any, ...]] = []
@@ -68,7 +67,7 @@ def _start_at_once(database: Database, request: Request, worker: str, lease: tim
         return created
 
     [(now,)] = database.write(work)
-    return _delivery(_running(running, worker, database.instant(now), lease), token, worker)
+    return Delivery(_running(running, worker, database.instant(now), lease), Hold(running.id, token, 1, worker))
 
 
 def _start(
@@ -88,13 +87,18 @@ def _start(
         return None
     if full:
         execution = rejected(execution, now)
-        execute(INSERT_EXECUTION, execution_values(execution, identity=request.identity))
-        return _as_stored(execution)
-    return insert_held(execute, execution, worker, now, lease, request.identity)
+        execute(INSERT_EXECUTION, _values(execution, request))
+        return execution
+    return insert_held(execute, execution, request, worker, now, lease)
 
 
 def _execution(request: Request, now: datetime, depths: Mapping[str, int]) -> Execution:
     return changed(new_execution(request, now, depths), queue=None)
+
+
+def _values(execution: Execution, request: Request, token: str | None = None) -> Values:
+    text = json_text(execution.input, request.input_text)
+    return execution_values(execution, token=token, identity=request.identity, input_text=text)
 
 
 def _is_full(execute: Execute, request: Request) -> bool:
@@ -119,12 +123,3 @@ def _running(execution: Execution, worker: str, now: datetime, lease: timedelta)
         fence=1,
         deliveries=1,
     )
-
-
-def _delivery(running: Execution, token: str, worker: str) -> Delivery:
-    return Delivery(_as_stored(running), Hold(running.id, token, 1, worker))
-
-
-def _as_stored(execution: Execution) -> Execution:
-    """A new execution as it will be read."""
-    return changed(execution, input=read_json(json_text(execution.input)))

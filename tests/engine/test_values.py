@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flo.engine.errors import ValueRefused
+from flo.engine.hiding import has_secret
 from flo.engine.secrecy import Lost, Secret
 from flo.engine.values import (
     Json,
@@ -70,6 +71,24 @@ def test_any_json_value_is_plain_and_reads_back_equal(value: object) -> None:
 def test_a_secret_or_a_lazy_list_is_found_however_deep_it_lies(odd: Json, value: Json) -> None:
     assert not is_builtin([value, {"a": [{"b": odd}]}, value])
     assert whole([value, odd]) == [value, list(odd) if isinstance(odd, Rows) else odd]
+
+
+@pytest.mark.parametrize("odd", [Secret("s"), Lost("***"), [Secret("s")], {"a": Secret("s")}])
+@pytest.mark.parametrize("at", [0, 9_999, 10_000, 25_000])
+def test_one_is_found_wherever_it_stands_in_a_long_list(odd: Json, at: int) -> None:
+    items: list[Json] = list(range(25_001))
+    assert is_builtin(items)
+    assert not has_secret({"before": 1, "items": items})
+    items[at] = odd
+    assert not is_builtin(items)
+    assert has_secret({"before": 1, "items": items})
+    assert has_secret(items)
+
+
+def test_a_secret_key_is_found() -> None:
+    assert has_secret({Secret("key"): 1})
+    assert has_secret({"a": {Secret("key"): 1}})
+    assert not has_secret({"a": {"key": 1}})
 
 
 @given(st.text(st.characters(categories=["L", "Nd", "Cc", "Cs"]), max_size=5))

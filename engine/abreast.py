@@ -19,17 +19,29 @@ if TYPE_CHECKING:  # only who waits for a server needs it at all
 _of_thread: Final = threading.local()
 
 
+class Ended(BaseException):
+    """Another one has failed, and who waits beside it ends there. Like an interrupt it is meant to get past code that
+    handles exceptions of its own."""
+
+
 class Crew:
     """Those who are abreast in a thread, as one of them sees them."""
 
-    def __init__(self, others: Callable[[], object], end: Callable[[], BaseException]) -> None:
-        self._others, self._end = others, end
+    def __init__(self, others: Callable[[], object]) -> None:
+        self._others = others
+        self._shared: object = None
         self.failed = False
 
-    def pass_on(self) -> None:
-        """Let the others go on, until each has passed on. Raises what ``end`` gives where one of them has failed."""
+    def waits_for(self, shared: object) -> bool:
+        """Whether the others may go on while one waits for ``shared``: for the first that one of them waits for, and
+        for nothing else. Raises ``Ended`` where one of them has failed."""
         if self.failed:
-            raise self._end()
+            raise Ended
+        self._shared = self._shared or shared
+        return shared is self._shared
+
+    def pass_on(self) -> None:
+        """Let the others go on, until each has passed on. Raises ``Ended`` where one of them has failed."""
         self._others()
 
 
@@ -38,10 +50,10 @@ def crew() -> Crew | None:
     return getattr(_of_thread, "crew", None)
 
 
-def abreast(work: Callable[[], bool], width: int, end: Callable[[], BaseException]) -> None:
+def abreast(work: Callable[[], bool], width: int) -> None:
     """Call ``work`` again and again until it gives False, ``width`` calls at a time where they pass on.
 
-    Raises what the first one raised that failed. Those that had passed on end there, by what ``end`` gives.
+    Raises what the first one raised that failed. Those that had passed on end there, by ``Ended``.
     """
     from greenlet import getcurrent, greenlet
 
@@ -54,7 +66,7 @@ def abreast(work: Callable[[], bool], width: int, end: Callable[[], BaseExceptio
         more = False
 
     paused: deque[greenlet] = deque()
-    _of_thread.crew = us = Crew(getcurrent().switch, end)
+    _of_thread.crew = us = Crew(getcurrent().switch)
     try:
         while more or paused:
             if more and len(paused) < width:
@@ -67,13 +79,9 @@ def abreast(work: Callable[[], bool], width: int, end: Callable[[], BaseExceptio
                 paused.append(now)
     except BaseException:
         us.failed = True
-        _end_all(paused, end)
+        for left in paused:
+            with suppress(BaseException):  # what the first one raised is what counts
+                left.throw(Ended)
         raise
     finally:
         _of_thread.crew = None
-
-
-def _end_all(paused: deque[greenlet], end: Callable[[], BaseException]) -> None:
-    for left in paused:
-        with suppress(BaseException):  # what the first one raised is what counts
-            left.throw(end())

@@ -19,7 +19,7 @@ class Bet:
     def __init__(self, owned: Owned) -> None:
         self.owned = owned
         self.afterwards: list[Callable[[], object]] = []
-        self.is_lost = False
+        self.is_lost = self.is_late = False
         self._until = monotonic() + MOST_SECONDS
 
     @property
@@ -34,5 +34,6 @@ class Bet:
 
     def check(self) -> None:
         """Raise ``Apart`` where it is lost, or where one piece of it takes too long."""
-        if self.is_lost or monotonic() >= self._until + MOST_SECONDS:
+        self.is_late = self.is_late or monotonic() >= self._until + MOST_SECONDS
+        if self.is_lost or self.is_late:
             raise self.lose()

@@ -67,12 +67,9 @@ def lacks_secret(value: object) -> bool:
 def _holds(value: object, wanted: frozenset[type]) -> bool:
     """Whether a text of one of these types is in a JSON value. Values may be large, and most hold none: the types of
     all parts of a list or an object are looked at at once."""
-    top = [value]
-    if type(value) is dict:
-        if not wanted.isdisjoint(map(type, value)):
-            return True
-        top = list(value.values())
-    waiting: list[Any] = [[part for part in top if not is_builtin(part)]]
+    if is_builtin(value):
+        return False
+    waiting: list[Any] = [[value]]
     while waiting:
         held = waiting.pop()
         if isinstance(held, OBJECT):

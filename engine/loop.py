@@ -19,7 +19,7 @@ from flo.engine.language.scope import Missing, Scope
 from flo.engine.outputs import outputs_inside
 from flo.engine.results import Results
 from flo.engine.run import Frame
-from flo.engine.sharing import MOST, Item, Shared, share
+from flo.engine.sharing import MOST, MOST_ABREAST, NOT_MADE, Item, Shared, share
 from flo.engine.step import Loop, RunReturned, Suspended
 from flo.engine.threads import run_beside
 from flo.engine.values import Json
@@ -98,8 +98,8 @@ class _Iterations:
         self._put_back: deque[Item] = deque()
         self._plan: list[int] = []
         """Of iterations that share: how many to run next, the last number first; then as many as may."""
-        self._lost_at_once = 0
-        """How often in a row the first one of those that were to share did not go well."""
+        self._losses = 0
+        """How many bets were lost since one on as many as may share was won."""
         self._run_iteration, self._results = run_iteration, results
         self._tolerate, self._before = tolerate, before
         self._width = 1
@@ -118,11 +118,11 @@ class _Iterations:
 
     def share(self, frame: Frame, width: int) -> None:
         """As ``work``, but with many iterations in one transaction: as many as go well, up to ``width`` at a time."""
-        self._width = width
+        self._width = min(width, MOST_ABREAST)
         while True:
             planned = self._plan.pop() if self._plan else None
             taken = list(islice(iter(self._take, None), planned or MOST))
-            if not taken or not self._try(replace(frame, wary=planned == 1), taken):
+            if not taken or not self._try(frame, taken, planned):
                 return
 
     def ended(self) -> Loop:
@@ -172,22 +172,24 @@ class _Iterations:
         """Whether steps of an iteration ended in an earlier delivery: that it may run was decided then."""
         return self._history is not None and index in self._history.begun
 
-    def _try(self, frame: Frame, taken: Sequence[Item]) -> bool:
+    def _try(self, frame: Frame, taken: Sequence[Item], planned: int | None = None) -> bool:
         """Run the first of some iterations, or several in one transaction, and put the others back. Where one did not
-        go well, those before it are to share next, and it is to run by itself then; where it was the first one, again
-        and again, more and more of them run by themselves. False where who ran them is to take nothing more."""
+        go well, those before it are to share next, and it is to run by itself then. After each loss in a row more of
+        them run by themselves. False where who ran them is to take nothing more."""
         try:
             shared = self._share(frame, taken)
             ended = len(shared.records)
-            if ended or shared.well:
-                self._lost_at_once = 0
-            elif len(taken) > 1:
-                self._lost_at_once += 1
-                self._plan = [1] * min(2**self._lost_at_once - 2, MOST)
+            if shared.late:
+                self._width = max(self._width // 2, 1)
+            if ended and planned is None:
+                self._losses = 0
+            elif shared.made and not ended:
+                self._losses += 1
+                self._plan += [1] * min(2**self._losses - 2, MOST)
             if shared.well:
-                self._plan = [1, shared.well]
+                self._plan += [1, shared.well]
             elif not ended:
-                self._iterate(replace(frame, wary=True) if len(taken) > 1 else frame, *taken[0])
+                self._iterate(replace(frame, wary=shared.made or planned == 1), *taken[0])
                 ended = 1
             self._put_back.extendleft(reversed(taken[ended:]))
             return True
@@ -202,7 +204,7 @@ class _Iterations:
     def _share(self, frame: Frame, taken: Sequence[Item]) -> Shared:
         """Run iterations in one transaction."""
         if len(taken) == 1 or any(self._begun_before(index) for index, _ in taken):
-            return Shared()
+            return NOT_MADE
         shared = share(frame, taken, lambda inside, held: self._iterate_within(inside, *held), self._width)
         for record in shared.records:
             assert record.index is not None

@@ -130,7 +130,7 @@ class Frame:
     """Where a list of steps runs. ``prefix`` begins the paths of its steps: nothing, or ``process-each[3].`` in a
     loop. ``strand`` takes down what is done here; ``history`` is what was done before, in an earlier delivery.
     ``bet`` is the transaction in which all of it happens, and which may be undone: None where each step has its own.
-    ``wary`` says that a bet on it was lost a moment ago.
+    ``wary`` says that a bet on this or its like was lost a moment ago.
     """
 
     run: Run

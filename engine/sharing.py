@@ -1,4 +1,4 @@
-"""Steps and iterations that share a transaction: they run in it one after the other, and are committed at once.
+"""Steps and iterations that share a transaction: they run in it, in one thread, and are committed at once.
 
 This bets that all goes well. Where something fails, or wants what a transaction cannot wait for, all of it is undone as
 if it had never begun, and each runs by itself.
@@ -29,17 +29,26 @@ P = TypeVar("P")
 MOST: Final = 100
 """So many iterations share a transaction at most."""
 
+MOST_ABREAST: Final = 8
+"""So many iterations are under way in it at a time: more of them would all end late."""
+
 Item = tuple[int, Json]
 """One of a loop's items, and its index."""
 
 
 class Shared(NamedTuple):
-    """What became of a bet: the record of each piece, and of each step in it. Where it was lost there are none, and
-    ``well`` pieces went well before one did not."""
+    """What became of a bet, if one was ``made``: the record of each piece, and of each step in it. Where it was lost
+    there are none, and ``well`` pieces had begun before the first one that did not go well. ``late`` says that it took
+    too long."""
 
     records: Sequence[StepRecord] = ()
     steps: Sequence[StepRecord] = ()
     well: int = 0
+    made: bool = True
+    late: bool = False
+
+
+NOT_MADE: Final = Shared(made=False)
 
 
 def can_share(frame: Frame, block: Block) -> bool:
@@ -74,7 +83,7 @@ def share(frame: Frame, pieces: Sequence[P], run: Callable[[Frame, P], StepRecor
     """Run pieces of work in one transaction: the first ones, as many as it has time for. They begin in their order, and
     up to ``width`` of them are under way where they can wait for the store abreast. Raises ``LeaseLost``."""
     if frame.strand.journal.writing.is_apart:
-        return Shared()
+        return NOT_MADE
     work = _Pieces(frame, pieces, run, width)
     try:
         frame.strand.own_briefly(work.run_all)
@@ -82,8 +91,8 @@ def share(frame: Frame, pieces: Sequence[P], run: Callable[[Frame, P], StepRecor
         raise
     except (Apart, StepFailed, StoreError, RunCancelled, RunReturned) as lost:
         doubt = isinstance(lost, Apart) and lost.doubt
-        if not (doubt and work.won and _is_stored(frame, work.records[-1])):  # it comes again where each runs by itself
-            return Shared(well=0 if work.won else work.well or 0)
+        if not (doubt and work.won and _is_stored(frame, work.records[-1])):  # each says again what was wrong with it
+            return Shared(well=0 if work.won else work.failed_at or 0, late=work.late)
     for act in work.afterwards:
         act()
     frame.run.renewer.settle()
@@ -93,14 +102,14 @@ def share(frame: Frame, pieces: Sequence[P], run: Callable[[Frame, P], StepRecor
 
 
 class _Pieces(Generic[P]):
-    """Pieces of work that run in one transaction, and what became of them by the time of its commit. ``well`` is the
-    place of the first one that did not go well."""
+    """Pieces of work that run in one transaction, and what became of them by the time of its commit. ``failed_at`` is
+    the place of the first one that did not go well."""
 
     def __init__(self, frame: Frame, pieces: Sequence[P], run: Callable[[Frame, P], StepRecord], width: int) -> None:
         self._frame, self._pieces, self._run, self._width = frame, pieces, run, width
         self._ended: list[StepRecord | None] = []
-        self.well: int | None = None
-        self.won = False
+        self.failed_at: int | None = None
+        self.won = self.late = False
         self.records: Sequence[StepRecord] = ()
         self.steps: Sequence[StepRecord] = ()
         self.events: Sequence[Event] = ()
@@ -112,11 +121,14 @@ class _Pieces(Generic[P]):
         aside = self._frame.strand.aside(bet)
         inside = replace(self._frame, strand=aside, bet=bet)
         with self._frame.run.bus.held() as held:
-            if self._width > 1 and owned.pipelined:
-                abreast(lambda: self._run_beside(inside, bet), self._width, bet.lose)
-            else:
-                while self._is_next(bet, aside):
-                    self._run_next(inside)
+            try:
+                if self._width > 1 and owned.pipelined:
+                    abreast(lambda: self._run_beside(inside, bet), self._width)
+                else:
+                    while self._is_next(bet, aside):
+                        self._run_next(inside)
+            finally:
+                self.late = bet.is_late
         self.records = [record for record in self._ended if record is not None]
         self.events, self.afterwards, self.won = held, bet.afterwards, True
         self.steps = self._frame.strand.record_aside(bet, aside)
@@ -141,7 +153,7 @@ class _Pieces(Generic[P]):
         try:
             self._ended[at] = self._run(inside, self._pieces[at])
         except BaseException:
-            self.well = at if self.well is None else self.well
+            self.failed_at = at if self.failed_at is None else self.failed_at
             raise
 
 

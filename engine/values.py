@@ -222,6 +222,10 @@ def is_builtin(value: Any) -> bool:
     more memory than the value, so that long lists are looked at in portions."""
     if value.__class__ is list and len(value) > _PORTION:
         return all(is_builtin(value[at : at + _PORTION]) for at in range(0, len(value), _PORTION))
+    if value.__class__ is dict:
+        for held in value.values():
+            if held.__class__ is list and len(held) > _PORTION:
+                return all(map(is_builtin, value)) and all(map(is_builtin, value.values()))
     try:
         marshal.dumps(value)
     except ValueError:

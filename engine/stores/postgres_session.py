@@ -90,8 +90,10 @@ class Session:
     def ask(self, statement: Statement, values: Mapping[str, object]) -> Rows:
         """Send a statement and give its rows. While the server is at it, those abreast of the caller go on."""
         rows: Rows = []
+        others = crew()
+        abreast = others is not None and others.waits_for(self)
         self.send(statement, values, rows.extend)
-        if (others := crew()) is None:
+        if others is None or not abreast:
             self.hear()
             return rows
         mine = self._sent
@@ -135,8 +137,8 @@ class Session:
         return name or b""
 
     def _read(self, until: int | None = None) -> None:
-        """Read all answers that are to come, or those ``until`` so many have been there, and raise the first failure.
-        After that nothing is to come any more."""
+        """Read all answers that are to come, or those ``until`` so many have been there, and raise the first failure:
+        after one nothing is to come any more."""
         if self._server.flush():
             self.connection.wait(self._sending())
         failure: Exception | None = None

@@ -1,4 +1,4 @@
-"""Requests as executions, in SQL that both dialects accept: into a queue, or started at once."""
+"""Requests as executions of queues, in SQL that both dialects accept."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from flo.engine.stores.sql_holds import clock
 from flo.engine.stores.sql_inserting import Row, insert, row_of
 from flo.engine.stores.sql_lists import listed, one_of
 from flo.engine.stores.sql_queues import notify
-from flo.engine.stores.sql_rows import (
-    DEFINE,
-)
+from flo.engine.stores.sql_rows import DEFINE
 
 _KEYS_LOCK: Final = 0x666C6F6B
 """The number under which PostgreSQL lets one count the executions of a concurrency key at a time."""

@@ -8,11 +8,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from flo.engine.abreast import Crew, abreast, crew
-
-
-class Over(Exception):
-    pass
+from flo.engine.abreast import Crew, Ended, abreast, crew
 
 
 def us() -> Crew:
@@ -52,13 +48,13 @@ def test_others_go_on_while_one_waits(width: int, told: list[str]) -> None:
         us().pass_on()
         seen.append(f"-{number}")
 
-    abreast(of(4, run), width, Over)
+    abreast(of(4, run), width)
     assert seen == told
 
 
 def test_who_never_waits_does_one_after_the_other() -> None:
     seen: list[int] = []
-    abreast(of(4, seen.append), 3, Over)
+    abreast(of(4, seen.append), 3)
     assert seen == [0, 1, 2, 3]
 
 
@@ -69,7 +65,7 @@ def test_all_run_in_the_thread_that_asked() -> None:
         us().pass_on()
         seen.add(threading.get_ident())
 
-    abreast(of(3, run), 3, Over)
+    abreast(of(3, run), 3)
     assert seen == {threading.get_ident()}
     assert crew() is None
 
@@ -90,27 +86,56 @@ def test_one_that_fails_ends_the_others_where_they_are() -> None:
             seen.append(number)
 
     with pytest.raises(LookupError, match="the first one"):
-        abreast(of(9, run), 3, Over)
-    assert seen == [(1, LookupError), 1, (2, Over), 2, (0, Over), 0]
+        abreast(of(9, run), 3)
+    assert seen == [(1, LookupError), 1, (2, Ended), 2, (0, Ended), 0]
     assert crew() is None
 
 
+def test_the_end_gets_past_who_handles_exceptions() -> None:
+    seen: list[str] = []
+
+    def run(number: int) -> None:
+        if number == 1:
+            raise LookupError
+        try:
+            us().pass_on()
+        except Exception:
+            seen.append("handled")
+        seen.append("went on")
+
+    with pytest.raises(LookupError):
+        abreast(of(2, run), 2)
+    assert seen == []
+
+
 def test_who_takes_no_notice_of_the_end_cannot_wait_again() -> None:
-    seen: list[object] = []
+    seen: list[str] = []
 
     def run(number: int) -> None:
         if number == 1:
             raise LookupError
         for _ in range(2):
             try:
+                us().waits_for("a session")
                 us().pass_on()
-            except Over:
+            except Ended:
                 seen.append("over")
-        seen.append("ended")
+        seen.append("went on")
 
     with pytest.raises(LookupError):
-        abreast(of(2, run), 2, Over)
-    assert seen == ["over", "over", "ended"]
+        abreast(of(2, run), 2)
+    assert seen == ["over", "over", "went on"]
+
+
+def test_others_go_on_only_for_what_all_of_them_wait_for() -> None:
+    seen: list[bool] = []
+
+    def run(number: int) -> None:
+        seen.extend((us().waits_for("the session"), us().waits_for("another one")))
+        us().pass_on()
+
+    abreast(of(2, run), 2)
+    assert seen == [True, False] * 2
 
 
 def test_each_has_the_context_of_who_asked_and_its_own_changes() -> None:
@@ -124,6 +149,6 @@ def test_each_has_the_context_of_who_asked_and_its_own_changes() -> None:
         us().pass_on()
         seen.append(variable.get())
 
-    abreast(of(2, run), 2, Over)
+    abreast(of(2, run), 2)
     assert seen == ["asked", "asked", "of 0", "of 1"]
     assert variable.get() == "asked"

@@ -55,6 +55,23 @@ def test_a_transaction_is_over_after_some_time(house: House, monkeypatch: pytest
     assert owner.writes == 31 if seconds < 0.002 else 10 < owner.writes < 31
 
 
+def test_fewer_are_under_way_where_they_end_late(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    moments, widths = count(0.0, 0.001), []
+    monkeypatch.setattr(bet, "monotonic", lambda: next(moments))
+    monkeypatch.setattr(bet, "MOST_SECONDS", 0.0008)
+    share = sharing.share
+
+    def noted(frame: Any, pieces: Any, run: Any, width: int) -> Any:
+        widths.append(width)
+        return share(frame, pieces, run, width)
+
+    monkeypatch.setattr("flo.engine.loop.share", noted)
+    name = house.enqueue([loop("each", ITEMS, SAY, add(), concurrency=50)])
+    assert house.ends().state is _S.SUCCESS
+    each_once(house, name)
+    assert widths[:4] == [8, 4, 2, 1]
+
+
 @pytest.mark.parametrize("made", [False, True])
 @pytest.mark.parametrize("at_write", [1, 2])
 def test_an_owner_that_dies_leaves_iterations_whole(house: House, tens: None, at_write: int, made: bool) -> None:
@@ -148,6 +165,46 @@ class TestFailing:
         assert house.records(name)["each"].output == {"count": 30, "succeeded": 0, "failed": 30, "skipped": 0}
         in_vain = sum(house.ran.values()) - 30
         assert 5 <= in_vain <= 5 * delivering.CONCURRENCY, "bets at 0, 1, 4, 11 and 26"
+
+    @pytest.mark.parametrize("every", [1, 2, 3])
+    def test_many_of_them(self, house: House, unhurried: None, every: int) -> None:
+        """Some fail later than others that began after them."""
+        row = {"tableName": "t", "key": "<< $item >>"}
+        look = step("look", "data-store.get", row, skipCondition="<< $index % 2 >>")
+        field = f"<< 'n' if $index % {every} == 0 else 'm' >>"
+        changes = [{"field": field, "operation": "append", "value": 1}]
+        broken = step("break", "data-store.atomic-update", {**row, "set": changes})
+        own = act("own", {"item": "<< $item >>"}, "test.act-joins")
+        name = house.enqueue([loop("each", ITEMS, own, add(), look, broken, continueOnError=True)])
+        assert house.ends().state is _S.COMPLETED_WITH_ERRORS
+        assert values(house) == [{"n": 1, **({} if at % every == 0 else {"m": [1]})} for at in range(30)]
+        failed = len(range(0, 30, every))
+        assert house.records(name)["each"].output == {
+            "count": 30, "succeeded": 30 - failed, "failed": failed, "skipped": 0,
+        }  # fmt: skip
+        assert sum(house.ran.values()) <= 60
+
+
+def test_a_body_that_handles_exceptions_ends_with_the_others(house: House, unhurried: None) -> None:
+    def stubborn(call: StepCall, input: JsonObject) -> JsonObject:
+        if input["item"] == "k2":
+            raise StepFailed("no", retryable=False)
+        for _ in range(50):
+            try:
+                return count_one(call, input)
+            except Exception:
+                tried.append(str(input["item"]))
+        return {}
+
+    tried: list[str] = []
+    house.acts["own"] = stubborn
+    own = act("own", {"item": "<< $item >>"}, "test.act-joins")
+    name = house.enqueue([loop("each", ITEMS, own, add(key="more-<< $item >>"), continueOnError=True)])
+    assert house.ends().state is _S.COMPLETED_WITH_ERRORS
+    assert values(house) == [{"n": 1}] * 2 + [None] + [{"n": 1}] * 27
+    failed = [path for path, record in house.records(name).items() if record.state is StepState.FAILED]
+    assert failed == ["each[2].own", "each[2]"]
+    assert tried == []
 
 
 def test_only_what_stands_is_announced(bench: Workbench, unhurried: None) -> None:

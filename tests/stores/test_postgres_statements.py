@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import psycopg
 import pytest
 
-from flo.engine.abreast import abreast
+from flo.engine.abreast import Ended, abreast
 from flo.engine.errors import StoreError, StoreUnavailable
 from flo.engine.jobs import LEASE, Entries, Hold
 from flo.engine.stores.changes import Change, parse_changes
@@ -114,7 +114,7 @@ def test_who_is_abreast_gets_the_answers_to_its_own_questions(database: Postgres
             got[n] += execute("SELECT n FROM trial WHERE n = :n", {"n": n})
             return True
 
-        abreast(piece, 3, LookupError)
+        abreast(piece, 3)
 
     database.write(work)
     assert got == {n: [(n,)] * (n % 4 + 1) for n in range(20)}
@@ -137,11 +137,11 @@ def test_one_abreast_that_fails_undoes_what_the_others_did(database: PostgresDat
                 raise
             return True
 
-        abreast(piece, 3, LookupError)
+        abreast(piece, 3)
 
     with pytest.raises(StoreError, match="division by zero"):
         database.write(work)
-    assert ended == [psycopg.errors.DivisionByZero, LookupError, LookupError]
+    assert ended == [psycopg.errors.DivisionByZero, Ended, Ended]
     assert numbers(database) == []
     assert database.read("SELECT 1") == [(1,)]
 

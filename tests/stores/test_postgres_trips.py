@@ -77,7 +77,7 @@ def test_what_waits_abreast_is_asked_before_the_first_answer_is_read(server: Pos
                 owned.data.set("t", key, 1)
             return key is not None
 
-        abreast(piece, 5, LookupError)
+        abreast(piece, 5)
 
     messages = told(server, lambda: server.queue.own(delivery.hold, write))
     asked = [message for message in messages if message in ("Flush", "DataRow")]

@@ -174,8 +174,9 @@ class _Iterations:
 
     def _try(self, frame: Frame, taken: Sequence[Item], planned: int | None = None) -> bool:
         """Run the first of some iterations, or several in one transaction, and put the others back. Where one did not
-        go well, those before it are to share next, and it is to run by itself then. After each loss in a row more of
-        them run by themselves. False where who ran them is to take nothing more."""
+        go well, those before it are to share next, and it is to run by itself then; after each loss in a row more of
+        them do. ``planned`` is how many were to be taken, None for as many as may. False where who ran them is to take
+        nothing more."""
         try:
             shared = self._share(frame, taken)
             ended = len(shared.records)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # only who waits for a server needs it at all
 _of_thread: Final = threading.local()
 
 
-class Ended(BaseException):
+class OthersFailed(BaseException):
     """Another one has failed, and who waits beside it ends there. Like an interrupt it is meant to get past code that
     handles exceptions of its own."""
 
@@ -34,14 +34,14 @@ class Crew:
 
     def waits_for(self, shared: object) -> bool:
         """Whether the others may go on while one waits for ``shared``: for the first that one of them waits for, and
-        for nothing else. Raises ``Ended`` where one of them has failed."""
+        for nothing else. Raises ``OthersFailed`` where one of them has failed."""
         if self.failed:
-            raise Ended
+            raise OthersFailed
         self._shared = self._shared or shared
         return shared is self._shared
 
     def pass_on(self) -> None:
-        """Let the others go on, until each has passed on. Raises ``Ended`` where one of them has failed."""
+        """Let the others go on, until each has passed on. Raises ``OthersFailed`` where one of them has failed."""
         self._others()
 
 
@@ -53,7 +53,7 @@ def crew() -> Crew | None:
 def abreast(work: Callable[[], bool], width: int) -> None:
     """Call ``work`` again and again until it gives False, ``width`` calls at a time where they pass on.
 
-    Raises what the first one raised that failed. Those that had passed on end there, by ``Ended``.
+    Raises what the first one raised that failed. Those that had passed on end there, by ``OthersFailed``.
     """
     from greenlet import getcurrent, greenlet
 
@@ -81,7 +81,7 @@ def abreast(work: Callable[[], bool], width: int) -> None:
         us.failed = True
         for left in paused:
             with suppress(BaseException):  # what the first one raised is what counts
-                left.throw(Ended)
+                left.throw(OthersFailed)
         raise
     finally:
         _of_thread.crew = None

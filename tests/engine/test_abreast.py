@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from flo.engine.abreast import Crew, Ended, abreast, crew
+from flo.engine.abreast import Crew, OthersFailed, abreast, crew
 
 
 def us() -> Crew:
@@ -87,7 +87,7 @@ def test_one_that_fails_ends_the_others_where_they_are() -> None:
 
     with pytest.raises(LookupError, match="the first one"):
         abreast(of(9, run), 3)
-    assert seen == [(1, LookupError), 1, (2, Ended), 2, (0, Ended), 0]
+    assert seen == [(1, LookupError), 1, (2, OthersFailed), 2, (0, OthersFailed), 0]
     assert crew() is None
 
 
@@ -118,7 +118,7 @@ def test_who_takes_no_notice_of_the_end_cannot_wait_again() -> None:
             try:
                 us().waits_for("a session")
                 us().pass_on()
-            except Ended:
+            except OthersFailed:
                 seen.append("over")
         seen.append("went on")
 

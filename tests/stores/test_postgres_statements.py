@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import psycopg
 import pytest
 
-from flo.engine.abreast import Ended, abreast
+from flo.engine.abreast import OthersFailed, abreast
 from flo.engine.errors import StoreError, StoreUnavailable
 from flo.engine.jobs import LEASE, Entries, Hold
 from flo.engine.stores.changes import Change, parse_changes
@@ -141,7 +141,7 @@ def test_one_abreast_that_fails_undoes_what_the_others_did(database: PostgresDat
 
     with pytest.raises(StoreError, match="division by zero"):
         database.write(work)
-    assert ended == [psycopg.errors.DivisionByZero, Ended, Ended]
+    assert ended == [psycopg.errors.DivisionByZero, OthersFailed, OthersFailed]
     assert numbers(database) == []
     assert database.read("SELECT 1") == [(1,)]
 

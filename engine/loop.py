@@ -103,6 +103,7 @@ class _Iterations:
         self._run_iteration, self._results = run_iteration, results
         self._tolerate, self._before = tolerate, before
         self._width = 1
+        """So many of those that share are under way at a time."""
         self._parent = enclosing(frame.scope)
         self._counts = dict.fromkeys((StepState.SUCCESS, StepState.FAILED, StepState.SKIPPED), 0)
         self._stopped: dict[int, BaseException] = {}
